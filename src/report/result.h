@@ -1,0 +1,118 @@
+#pragma once
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "workload/sparse.h"
+
+namespace sdm {
+
+/// Result files carry this; a reader refuses other majors by name.
+inline constexpr int kResultSchema = 1;
+
+/// Median, quartiles and extremes of a set of samples, microseconds. Never a lone mean.
+struct SampleStats {
+  double median_us = 0, q1_us = 0, q3_us = 0, min_us = 0, p95_us = 0;
+  std::vector<double> samples_us;
+  int throttled = 0;        ///< samples taken below the clock threshold (kept, marked)
+  bool converged = false;   ///< the relative interquartile range reached the asked bound before the time limit
+};
+
+/// One pass (forward or backward) of a case.
+struct PassTiming {
+  std::string name;             ///< "forward" | "backward"
+  std::string l2;               ///< "cold" | "hot" | "host" (CPU replay)
+  SampleStats time;
+  std::optional<double> host_us;   ///< median host wall time of enqueueing the pass
+  std::optional<double> bytes_moved;  ///< by the stated model (unique rows once)
+  std::optional<double> flops;
+  std::optional<double> bytes_per_second;
+};
+
+/// One stage, summed over its calls in a pass.
+struct StageTiming {
+  std::string name, pass, l2;
+  int calls = 0;
+  SampleStats time;
+  std::optional<double> bytes_moved, flops, bytes_per_second, roof_percent;
+};
+
+struct CheckResult {
+  enum class Status : std::uint8_t { passed, failed, skipped, unsupported, error, not_run };
+  std::string name;
+  Status status = Status::passed;
+  std::string detail;  ///< a sentence; for `passed` what was compared
+  std::string rerun;   ///< for `failed`: the command that repeats just this case
+};
+
+struct ResolvedVariant {
+  std::string name;    ///< "replay" on the CPU
+  std::string launch;  ///< launch shape in words, "" on the CPU
+  std::string guarantee;
+};
+
+enum class CaseStatus : std::uint8_t { ok, failed, skipped, oom, timeout, error, not_run };
+
+struct CaseResult {
+  std::string id, name;
+  std::map<std::string, std::string> params;
+  CaseStatus status = CaseStatus::not_run;
+  std::string reason;  ///< empty only for ok
+  std::string device;  ///< "cpu" or the GPU's uuid
+  std::map<std::string, ResolvedVariant> variants;                         ///< stage -> choice
+  std::vector<CheckResult> checks;
+  std::map<std::string, std::map<std::string, std::string>> digests;       ///< stage -> tensor -> XXH3-128 hex
+  std::vector<PassTiming> passes;
+  std::vector<StageTiming> stages;
+  std::optional<std::uint64_t> peak_memory_bytes;
+  std::optional<double> timer_floor_us;
+  std::optional<double> wall_seconds;
+  std::map<std::string, std::int64_t> geometry;  ///< bit-relevant parameters: gather_groups, gather_grad_groups, contract_version, ..
+  std::optional<WorkloadFacts> facts;
+};
+
+struct ToolInfo {
+  std::string version, git_sha, build_type, compiler, toolkit, flags;
+  bool dirty = false;
+  std::vector<std::string> sm_list;
+  int contract_version = 0;
+};
+
+struct DeviceInfo {
+  std::string kind;  ///< "cpu" | "cuda"
+  std::string name, uuid, pci_id, driver;
+  std::optional<double> sm_clock_mhz, max_sm_clock_mhz, memory_clock_mhz, temperature_c;
+  std::vector<std::string> throttle_reasons;
+  std::optional<int> other_processes;
+  std::optional<int> compute_capability;  ///< 90
+  std::optional<int> multiprocessors;
+  std::optional<std::uint64_t> memory_bytes, l2_bytes;
+};
+
+struct RunInfo {
+  std::string id, started_at, finished_at;  ///< RFC 3339, UTC
+  std::vector<std::string> argv;
+  std::string status;  ///< "running" | "finished" | "interrupted"
+};
+
+struct RoofPoint {
+  std::string kind;  ///< "copy" | "row_read" | "row_read_write"
+  std::int64_t row_bytes = 0;
+  double bytes_per_second = 0;
+};
+
+/// A result file (spec 5.5).
+struct Report {
+  int schema = kResultSchema;
+  ToolInfo tool;
+  RunInfo run;
+  std::map<std::string, std::string> environment;
+  std::vector<DeviceInfo> devices;
+  std::vector<RoofPoint> roof;
+  std::string effective_config;  ///< the config after defaults, --set and sweeps, as JSON text
+  std::vector<CaseResult> cases;
+};
+
+}  // namespace sdm

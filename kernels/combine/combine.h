@@ -1,0 +1,22 @@
+#pragma once
+#include "kernels/data.h"
+#include "kernels/stage.h"
+
+namespace sdm::combine {
+
+/// What the step loop needs of the interactions: B = -S diag(beta), QB = QK B, base_dv = S (beta v), base_out = QK base_dv.
+struct Params {
+  Dims dims;
+  const float* s = nullptr;     ///< [N, C, C]
+  const float* qk = nullptr;    ///< [N, C, C]
+  const float* beta = nullptr;  ///< [N, C]
+  const float* v = nullptr;     ///< [N, C, D]
+  float* b = nullptr;           ///< [N, C, C] out, zeros above the diagonal
+  float* qb = nullptr;          ///< [N, C, C] out, zeros above the diagonal
+  float* base_dv = nullptr;     ///< [N, C, D] out
+  float* base_out = nullptr;    ///< [N, C, D] out
+};
+
+void replay(const Params& params, Parallel& threads);
+
+}  // namespace sdm::combine

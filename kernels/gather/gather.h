@@ -1,0 +1,30 @@
+#pragma once
+#include "kernels/data.h"
+#include "kernels/stage.h"
+
+namespace sdm::gather {
+
+/// Weighted sums of bank rows per token, for the writes (retrieved) and the reads (inter) of one step, and, when asked,
+/// a copy of the write rows for the backward. Order: spec 2.6 with `groups` parts.
+struct Params {
+  Dims dims;
+  std::int32_t step = 0;
+  std::int32_t groups = 1;
+  AnyPtr bank;                   ///< [P*slots, D] bf16 | f32
+  AnyPtr k_idx, q_idx;           ///< [N, C, W], [N, C, R] i32 | i64
+  AnyPtr k_weight, q_weight;     ///< [N, C, W], [N, C, R] f32 | bf16
+  float* retrieved = nullptr;    ///< [N, C, D] out
+  float* inter = nullptr;        ///< [N, C, D] out; null: one operand only
+  Snapshot stash;                ///< out; rows null: none. per_entry, or raw (dense by ordinal)
+  const std::int32_t* position = nullptr;  ///< writes.position and writes.window, for the dense stash only
+  const std::uint32_t* payload = nullptr;
+  const Window* window = nullptr;
+};
+
+/// Parts of gather's sums: enough owners to fill a large GPU, at least 8 entries each. From shapes only, so the bits
+/// never depend on the device (spec 2.6).
+std::int32_t groups_for(const Dims& dims, DType bank);
+
+void replay(const Params& params, Parallel& threads);
+
+}  // namespace sdm::gather

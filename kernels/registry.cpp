@@ -1,0 +1,28 @@
+#include "kernels/registry.h"
+
+namespace sdm {
+namespace {
+
+constexpr Registry kRegistry{
+    .group_entries = {"group_entries", "slot sort, payload (kpay/qpay)", group_entries::replay, {}},
+    .decay_sums = {"decay_sums", "records (krec/qrec/PA record)", decay_sums::replay, {}},
+    .interactions = {"interactions", "A and QK", interactions::replay, {}},
+    .solve = {"solve", "UT transform", solve::replay, {}},
+    .combine = {"combine", "", combine::replay, {}},
+    .gather = {"gather", "token gather", gather::replay, {}},
+    .mix = {"mix", "dual matmul", mix::replay, {}},
+    .write = {"write", "DW (decay and write)", write::replay, {}},
+    .combine_grad = {"combine_grad", "", combine_grad::replay, {}},
+    .gather_grad = {"gather_grad", "GWR", gather_grad::replay, {}},
+    .mix_grad = {"mix_grad", "", mix_grad::replay, {}},
+    .undo = {"undo", "Phase A / PA (backward of DW)", undo::replay, {}},
+    .read_grad = {"read_grad", "GDS (dots and scatter)", read_grad::replay, {}},
+    .reduce = {"reduce", "", reduce::replay, {}},
+    .parameter_gradients = {"parameter_gradients", "", parameter_gradients::replay, {}},
+};
+
+}  // namespace
+
+const Registry& registry() { return kRegistry; }
+
+}  // namespace sdm

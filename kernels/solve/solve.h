@@ -1,0 +1,17 @@
+#pragma once
+#include "kernels/data.h"
+#include "kernels/stage.h"
+
+namespace sdm::solve {
+
+/// S = (I + diag(beta) A)^-1 per chunk, unit lower triangular, zeros above the diagonal.
+struct Params {
+  Dims dims;
+  const float* a = nullptr;     ///< [N, C, C]
+  const float* beta = nullptr;  ///< [N, C]
+  float* s = nullptr;           ///< [N, C, C] out
+};
+
+void replay(const Params& params, Parallel& threads);
+
+}  // namespace sdm::solve

@@ -1,0 +1,75 @@
+#pragma once
+// How to add a variant: write kernels/<stage>/<variant>.cu with its kernel, its launcher and one Variant object, declare
+// that object in <stage>.h, and add one line to the stage's list in registry.cpp. `list`, sweeps, checks and tests find
+// it by themselves.
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+struct CUstream_st;
+
+namespace sdm {
+
+class Parallel;
+
+/// What a variant promises: bits equal to the replay; equal bits on every run; or neither.
+enum class Guarantee : std::uint8_t { exact, repeatable, approximate };
+constexpr std::string_view name_of(Guarantee guarantee) {
+  constexpr std::string_view names[] = {"exact", "repeatable", "approximate"};
+  return names[static_cast<int>(guarantee)];
+}
+
+/// The GPU facts that variants may look at. They never decide bits.
+struct Device {
+  int compute_capability = 0;  ///< 90 for 9.0
+  int multiprocessors = 0;
+  std::size_t shared_memory_per_block = 0;  ///< opt-in limit, bytes
+  std::size_t shared_memory_per_multiprocessor = 0;
+  std::size_t l2_bytes = 0;
+  bool force_portable = false;  ///< refuse architecture-specific variants, to test the portable ones on a new GPU
+};
+
+/// Launch geometry asked for by a check; 0 leaves the variant's own rule. Bits never depend on it.
+struct Geometry {
+  int tile = 0;   ///< sorted positions (or tokens) per warp tile
+  int warps = 0;  ///< warps per CTA
+  int depth = 0;  ///< ring depth or rows in flight
+};
+
+struct LaunchContext {
+  Device device;
+  CUstream_st* stream = nullptr;
+  Geometry geometry;
+  bool dependent_launch = false;  ///< programmatic dependent launch after the previous kernel of the stream
+};
+
+template <typename Params>
+struct Variant {
+  std::string_view name, why;  ///< `why`: when this is the right one, one line
+  Guarantee guarantee = Guarantee::exact;
+  bool automatic = true;  ///< may `auto` choose it
+  /// Empty: accepted; else the reason shown to the user and what would be needed. Looks at sizes and types only.
+  std::string (*refuse)(const Params&, const Device&) = nullptr;
+  void (*launch)(const Params&, const LaunchContext&) = nullptr;
+  /// The launch shape in words, for the result.
+  std::string (*describe)(const Params&, const LaunchContext&) = nullptr;
+};
+
+template <typename Params_>
+struct Stage {
+  using Params = Params_;
+  std::string_view name, known_as;  ///< `known_as`: what the field calls it, may be empty
+  void (*replay)(const Params&, Parallel&) = nullptr;
+  std::span<const Variant<Params>* const> variants;  ///< priority order: "auto" takes the first not refused
+};
+
+/// A stage with the variant that will run it; without a variant the host replay runs.
+template <typename Params>
+struct StagePick {
+  const Stage<Params>* stage = nullptr;
+  const Variant<Params>* variant = nullptr;
+};
+
+}  // namespace sdm

@@ -43,7 +43,8 @@ SDM_HD int token_of(std::uint32_t payload) { return static_cast<int>((payload >>
 SDM_HD int entry_of(std::uint32_t payload) { return static_cast<int>(payload & 0xffu); }
 SDM_HD int distance_of(std::uint32_t payload) { return static_cast<int>((payload >> 18) & kMaxDistance); }
 SDM_HD std::uint32_t make_payload(bool first, bool last, int distance, bool invalid, int token, int entry) {
-  const std::uint32_t saturated = distance < static_cast<int>(kMaxDistance) ? static_cast<std::uint32_t>(distance) : kMaxDistance;
+  const std::uint32_t saturated =
+      distance < static_cast<int>(kMaxDistance) ? static_cast<std::uint32_t>(distance) : kMaxDistance;
   return (first ? kFirst : 0u) | (last ? kLast : 0u) | (saturated << 18) | (invalid ? kInvalid : 0u) |
          (static_cast<std::uint32_t>(token) << 9) | static_cast<std::uint32_t>(entry);
 }
@@ -67,19 +68,19 @@ SDM_HD int window_count(int positions) { return (positions + 31) / 32 + 1; }
 
 /// The sorted form of one side (writes or reads) of every chunk; n = C*W or C*R.
 struct Groups {
-  std::uint32_t* payload = nullptr;   ///< [N, n]
-  std::int32_t* slot = nullptr;       ///< [N, n] absolute row of the sorted position; padding 0
-  std::int32_t* position = nullptr;   ///< [N, n] entry (token*W + entry) -> sorted position
-  std::int32_t* match = nullptr;      ///< [N, n] sorted position of the FIRST of the same slot on the other side, or -1
-  Window* window = nullptr;           ///< [N, window_count(n)]
+  std::uint32_t* payload = nullptr;  ///< [N, n]
+  std::int32_t* slot = nullptr;      ///< [N, n] absolute row of the sorted position; padding 0
+  std::int32_t* position = nullptr;  ///< [N, n] entry (token*W + entry) -> sorted position
+  std::int32_t* match = nullptr;     ///< [N, n] sorted position of the FIRST of the same slot on the other side, or -1
+  Window* window = nullptr;          ///< [N, window_count(n)]
 };
 
 /// Snapshot rows (spec 2.5). `dense` formats: row chunk*n + ordinal, n = C*W; per_entry: row chunk*n + token*W + entry.
 /// Rows that no group owns are never written and never read; the buffer starts zeroed.
 struct Snapshot {
   SnapshotFormat format = SnapshotFormat::raw;
-  void* rows = nullptr;      ///< [N*n, row_bytes]
-  float* scale = nullptr;    ///< [N*n], fp8 and int4 only
+  void* rows = nullptr;    ///< [N*n, row_bytes]
+  float* scale = nullptr;  ///< [N*n], fp8 and int4 only
 };
 
 SDM_HD std::int64_t snapshot_row_bytes(SnapshotFormat format, int head_dim, DType bank) {

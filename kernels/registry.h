@@ -39,8 +39,8 @@ struct Registry {
   /// Calls f(stage) for every stage, in order.
   template <typename F>
   void each(F&& f) const {
-    f(group_entries), f(decay_sums), f(interactions), f(solve), f(combine), f(gather), f(mix), f(write), f(combine_grad),
-        f(gather_grad), f(mix_grad), f(undo), f(read_grad), f(reduce), f(parameter_gradients);
+    f(group_entries), f(decay_sums), f(interactions), f(solve), f(combine), f(gather), f(mix), f(write),
+        f(combine_grad), f(gather_grad), f(mix_grad), f(undo), f(read_grad), f(reduce), f(parameter_gradients);
   }
 };
 

@@ -1,7 +1,7 @@
 #pragma once
-// How to add a variant: write kernels/<stage>/<variant>.cu with its kernel, its launcher and one Variant object, declare
-// that object in <stage>.h, and add one line to the stage's list in registry.cpp. `list`, sweeps, checks and tests find
-// it by themselves.
+// How to add a variant: write kernels/<stage>/<variant>.cu with its kernel, its launcher and one Variant object,
+// declare that object in <stage>.h, and add one line to the stage's list in registry.cpp. `list`, sweeps, checks and
+// tests find it by themselves.
 #include <cstddef>
 #include <cstdint>
 #include <span>

@@ -4,7 +4,8 @@
 
 namespace sdm::combine {
 
-/// What the step loop needs of the interactions: B = -S diag(beta), QB = QK B, base_dv = S (beta v), base_out = QK base_dv.
+/// What the step loop needs of the interactions: B = -S diag(beta), QB = QK B, base_dv = S (beta v), base_out = QK
+/// base_dv.
 struct Params {
   Dims dims;
   const float* s = nullptr;     ///< [N, C, C]

@@ -23,7 +23,8 @@ void replay(const Params& p, Parallel& threads) {
     std::vector<float> beta_v(static_cast<std::size_t>(c) * static_cast<std::size_t>(d));
     for (int i = 0; i < c; ++i)
       for (int j = 0; j < d; ++j)
-        beta_v[static_cast<std::size_t>(i) * static_cast<std::size_t>(d) + static_cast<std::size_t>(j)] = beta[i] * v[std::int64_t{i} * d + j];
+        beta_v[static_cast<std::size_t>(i) * static_cast<std::size_t>(d) + static_cast<std::size_t>(j)] =
+            beta[i] * v[std::int64_t{i} * d + j];
     float* base_dv = p.base_dv + chunk * c * d;
     host::triangular_rows<host::Triangle::lower>(s, beta_v.data(), c, d, host::zero_start, base_dv);
     host::triangular_rows<host::Triangle::lower>(qk, base_dv, c, d, host::zero_start, p.base_out + chunk * c * d);

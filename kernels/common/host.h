@@ -12,14 +12,18 @@
 namespace sdm::host {
 
 inline float value_at(AnyPtr p, std::int64_t i) {
-  return p.dtype == DType::bf16 ? from_bf16(static_cast<const bf16_t*>(p.data)[i]) : static_cast<const float*>(p.data)[i];
+  return p.dtype == DType::bf16 ? from_bf16(static_cast<const bf16_t*>(p.data)[i])
+                                : static_cast<const float*>(p.data)[i];
 }
 inline void set_value(AnyPtr p, std::int64_t i, float x) {
-  if (p.dtype == DType::bf16) static_cast<bf16_t*>(p.data)[i] = to_bf16(x);
-  else static_cast<float*>(p.data)[i] = canonical(x);
+  if (p.dtype == DType::bf16)
+    static_cast<bf16_t*>(p.data)[i] = to_bf16(x);
+  else
+    static_cast<float*>(p.data)[i] = canonical(x);
 }
 inline std::int64_t index_at(AnyPtr p, std::int64_t i) {
-  return p.dtype == DType::i64 ? static_cast<const std::int64_t*>(p.data)[i] : static_cast<const std::int32_t*>(p.data)[i];
+  return p.dtype == DType::i64 ? static_cast<const std::int64_t*>(p.data)[i]
+                               : static_cast<const std::int32_t*>(p.data)[i];
 }
 
 /// acc[d] = fma(scale, row[d], acc[d]): one term of a fold, all columns at once.
@@ -95,12 +99,15 @@ void triangular_block(const float* m, const float* x, int chunk, int head_dim, i
     const int k_end = kTriangle == Triangle::lower ? i + 1 : chunk;
     const auto fold = [&](int width) {
       for (int k = k_begin; k < k_end; ++k) {
-        const float factor = kTriangle == Triangle::lower ? m[std::int64_t{i} * chunk + k] : m[std::int64_t{k} * chunk + i];
+        const float factor =
+            kTriangle == Triangle::lower ? m[std::int64_t{i} * chunk + k] : m[std::int64_t{k} * chunk + i];
         fold_row(factor, x + std::int64_t{k} * head_dim + c, width, acc);
       }
     };
-    if (columns == kColumnBlock) fold(kColumnBlock);  // a constant width keeps the accumulators in registers
-    else fold(columns);
+    if (columns == kColumnBlock)
+      fold(kColumnBlock);  // a constant width keeps the accumulators in registers
+    else
+      fold(columns);
     narrow_row(acc, columns, out + std::int64_t{i} * head_dim + c);
   }
 }

@@ -15,7 +15,8 @@ inline float row_amax(const float* x, int columns) {
 /// `wide`: the bank row as floats; T: the bank's element.
 template <typename T>
 void encode_row(const Snapshot& snapshot, std::int64_t row, const T* bank_row, const float* wide, int columns) {
-  auto* out = static_cast<std::uint8_t*>(snapshot.rows) + row * snapshot_row_bytes(snapshot.format, columns, std::is_same_v<T, bf16_t> ? DType::bf16 : DType::f32);
+  auto* out = static_cast<std::uint8_t*>(snapshot.rows) +
+              row * snapshot_row_bytes(snapshot.format, columns, std::is_same_v<T, bf16_t> ? DType::bf16 : DType::f32);
   switch (snapshot.format) {
     case SnapshotFormat::bf16: narrow_row(wide, columns, reinterpret_cast<bf16_t*>(out)); return;
     case SnapshotFormat::fp8: {
@@ -38,7 +39,9 @@ void encode_row(const Snapshot& snapshot, std::int64_t row, const T* bank_row, c
 /// The row that undo uses and restores: payload*scale, rounded to the bank's element T.
 template <typename T>
 void decode_row(const Snapshot& snapshot, std::int64_t row, int columns, T* out) {
-  const auto* in = static_cast<const std::uint8_t*>(snapshot.rows) + row * snapshot_row_bytes(snapshot.format, columns, std::is_same_v<T, bf16_t> ? DType::bf16 : DType::f32);
+  const auto* in =
+      static_cast<const std::uint8_t*>(snapshot.rows) +
+      row * snapshot_row_bytes(snapshot.format, columns, std::is_same_v<T, bf16_t> ? DType::bf16 : DType::f32);
   switch (snapshot.format) {
     case SnapshotFormat::bf16:
       for (int d = 0; d < columns; ++d) out[d] = store_element<T>(from_bf16(reinterpret_cast<const bf16_t*>(in)[d]));
@@ -48,7 +51,8 @@ void decode_row(const Snapshot& snapshot, std::int64_t row, int columns, T* out)
       return;
     case SnapshotFormat::int4:
       for (int d = 0; d < columns; ++d)
-        out[d] = store_element<T>(static_cast<float>(d % 2 == 0 ? int4_even(in[d / 2]) : int4_odd(in[d / 2])) * snapshot.scale[row]);
+        out[d] = store_element<T>(static_cast<float>(d % 2 == 0 ? int4_even(in[d / 2]) : int4_odd(in[d / 2])) *
+                                  snapshot.scale[row]);
       return;
     default: std::memcpy(out, in, sizeof(T) * static_cast<std::size_t>(columns)); return;
   }

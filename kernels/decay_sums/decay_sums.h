@@ -13,11 +13,11 @@ struct Params {
   AnyPtr k, q;                  ///< [N, C, W], [N, C, R] f32 | bf16
   const float* beta = nullptr;  ///< [N, C]
   Groups writes, reads;
-  float* log_k = nullptr;         ///< [N, C, W] out
-  float* rex = nullptr;           ///< [N, C, W] out
-  float* log_q = nullptr;         ///< [N, C, R] out
-  AnyPtr k_weight, q_weight;      ///< [N, C, W], [N, C, R] out, f32 | bf16
-  float* write_weight = nullptr;  ///< [N, C, W] out
+  float* log_k = nullptr;          ///< [N, C, W] out
+  float* rex = nullptr;            ///< [N, C, W] out
+  float* log_q = nullptr;          ///< [N, C, R] out
+  AnyPtr k_weight, q_weight;       ///< [N, C, W], [N, C, R] out, f32 | bf16
+  float* write_weight = nullptr;   ///< [N, C, W] out
   Record* write_record = nullptr;  ///< [N, C*W] out
   Record* read_record = nullptr;   ///< [N, C*R] out
   Record* undo_record = nullptr;   ///< [N, C*W] out

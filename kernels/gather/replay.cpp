@@ -36,7 +36,8 @@ void stash_token(const Params& p, std::int64_t row) {
       for (int i = position / 32 * 32; i < position; ++i) stash_row += payload[i] & kFirst ? 1 : 0;
     }
     std::memcpy(static_cast<T*>(p.stash.rows) + stash_row * d,
-                static_cast<const T*>(p.bank.data) + host::index_at(p.k_idx, e) * d, sizeof(T) * static_cast<std::size_t>(d));
+                static_cast<const T*>(p.bank.data) + host::index_at(p.k_idx, e) * d,
+                sizeof(T) * static_cast<std::size_t>(d));
   }
 }
 

@@ -8,7 +8,8 @@ namespace {
 
 constexpr int kDigitBits = 11;
 
-/// Stable sort of entries by slot; entries come in (token, entry) order, so the result is in (slot, token, entry) order.
+/// Stable sort of entries by slot; entries come in (token, entry) order, so the result is in (slot, token, entry)
+/// order.
 class SlotSorter {
  public:
   struct Item {
@@ -49,7 +50,8 @@ void sort_side(const Dims& dims, std::int64_t chunk, const Side& side, SlotSorte
   int first = 0;
   for (int i = 0; i < n; ++i) {
     const bool invalid = i >= valid;
-    const auto& item = invalid ? SlotSorter::Item{0, static_cast<std::uint32_t>(i)} : sorter.items[static_cast<std::size_t>(i)];
+    const auto& item =
+        invalid ? SlotSorter::Item{0, static_cast<std::uint32_t>(i)} : sorter.items[static_cast<std::size_t>(i)];
     const int entry = static_cast<int>(item.entry);
     const bool is_first = invalid || i == 0 || sorter.items[static_cast<std::size_t>(i) - 1].slot != item.slot;
     const bool is_last = invalid || i + 1 == valid || sorter.items[static_cast<std::size_t>(i) + 1].slot != item.slot;
@@ -79,7 +81,8 @@ void fill_windows(const Groups& groups, std::int64_t chunk, int n) {
 }
 
 /// Joins the sorted slots of both sides: every position learns where the other side's group of its slot begins.
-void match_sides(const Dims& dims, std::int64_t chunk, const Groups& mine, int my_entries, const Groups& theirs, int their_entries) {
+void match_sides(const Dims& dims, std::int64_t chunk, const Groups& mine, int my_entries, const Groups& theirs,
+                 int their_entries) {
   const int valid_tokens = dims.valid_tokens_of_chunk(chunk);
   const std::int64_t at = chunk * dims.chunk * my_entries, other = chunk * dims.chunk * their_entries;
   const int valid = valid_tokens * my_entries, other_valid = valid_tokens * their_entries;

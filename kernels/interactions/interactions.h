@@ -7,7 +7,7 @@ namespace sdm::interactions {
 /// A and QK of spec 1.2: pairs of entries on one slot inside a chunk. Zeros elsewhere, upper triangles included.
 struct Params {
   Dims dims;
-  AnyPtr k, q;  ///< [N, C, W], [N, C, R]
+  AnyPtr k, q;                   ///< [N, C, W], [N, C, R]
   const float* log_k = nullptr;  ///< [N, C, W]
   const float* log_q = nullptr;  ///< [N, C, R]
   Groups writes, reads;

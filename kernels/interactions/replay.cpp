@@ -23,7 +23,8 @@ void a_row(const Params& p, std::int64_t chunk, int token, float* row) {
     const int first = position - distance_of(p.writes.payload[at + position]);
     for (int i = first; i < position; ++i) {
       const WriteEntry j = write_entry(p, at, i);
-      row[j.token] = add_pair(host::value_at(p.k, e), p.log_k[e], host::value_at(p.k, j.at), p.log_k[j.at], row[j.token]);
+      row[j.token] =
+          add_pair(host::value_at(p.k, e), p.log_k[e], host::value_at(p.k, j.at), p.log_k[j.at], row[j.token]);
     }
   }
 }
@@ -37,7 +38,8 @@ void qk_row(const Params& p, std::int64_t chunk, int token, float* row) {
     for (bool more = i >= 0; more; ++i) {
       const WriteEntry j = write_entry(p, write_at, i);
       if (j.token > token) break;
-      row[j.token] = add_pair(host::value_at(p.q, e), p.log_q[e], host::value_at(p.k, j.at), p.log_k[j.at], row[j.token]);
+      row[j.token] =
+          add_pair(host::value_at(p.q, e), p.log_q[e], host::value_at(p.k, j.at), p.log_k[j.at], row[j.token]);
       more = !(p.writes.payload[write_at + i] & kLast);
     }
   }

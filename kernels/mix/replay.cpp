@@ -14,8 +14,10 @@ void replay(const Params& p, Parallel& threads) {
     const auto out_start = [inter = p.inter + at, base = p.base_out + at, d](int i, int j) {
       return inter[std::int64_t{i} * d + j] + base[std::int64_t{i} * d + j];
     };
-    host::triangular_block<host::Triangle::lower>(p.b + chunk * c * c, retrieved, c, d, block, dv_start, p.delta_v + at);
-    host::triangular_block<host::Triangle::lower>(p.qb + chunk * c * c, retrieved, c, d, block, out_start, p.reading + at);
+    host::triangular_block<host::Triangle::lower>(p.b + chunk * c * c, retrieved, c, d, block, dv_start,
+                                                  p.delta_v + at);
+    host::triangular_block<host::Triangle::lower>(p.qb + chunk * c * c, retrieved, c, d, block, out_start,
+                                                  p.reading + at);
   });
 }
 

@@ -9,8 +9,8 @@ void replay(const Params& p, Parallel& threads) {
     const std::int64_t chunk = std::int64_t{p.step} * p.dims.streams + item / blocks;
     const std::int64_t at = chunk * c * d;
     const auto start = [base = p.base_dva + at, d](int i, int j) { return base[std::int64_t{i} * d + j]; };
-    host::triangular_block<host::Triangle::transposed>(p.s + chunk * c * c, p.d_dv_w + at, c, d, static_cast<int>(item % blocks),
-                                                       start, p.d_dva + at);
+    host::triangular_block<host::Triangle::transposed>(p.s + chunk * c * c, p.d_dv_w + at, c, d,
+                                                       static_cast<int>(item % blocks), start, p.d_dva + at);
   });
 }
 

@@ -1,10 +1,10 @@
 #pragma once
 // The arithmetic and the orders of spec 1.3, shared by replay and kernels.
 //   dm, dqk      fold over d ascending of (token row t, delta_v row j); dm is negated at the end
-//   d_beta       (dot + pairs): lane l of 32 folds d = l, l+32, ..; lanes added at distance 16, 8, 4, 2, 1; pairs likewise over j < t
-//   row          earlier members ascending;  col: later members ascending;  read: reads of the slot with token >= t, ascending
-//   rd           write members with token <= t, ascending
-//   d_gate       ((d_decay + later-or-own d_log_k, last first) + earlier d_rex, first first) + d_log_q of reads, last first;
+//   d_beta       (dot + pairs): lane l of 32 folds d = l, l+32, ..; lanes added at distance 16, 8, 4, 2, 1; pairs
+//   likewise over j < t row          earlier members ascending;  col: later members ascending;  read: reads of the slot
+//   with token >= t, ascending rd           write members with token <= t, ascending d_gate       ((d_decay +
+//   later-or-own d_log_k, last first) + earlier d_rex, first first) + d_log_q of reads, last first;
 //                each running sum starts at +0
 //   d_g, scalar  entries ascending, starting at +0
 #include "numerics/fp.h"

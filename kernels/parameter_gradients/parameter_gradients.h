@@ -8,21 +8,21 @@ namespace sdm::parameter_gradients {
 struct Params {
   Dims dims;
   Gate gate = Gate::token;
-  AnyPtr k, q;                            ///< [N, C, W], [N, C, R] f32 | bf16
-  const float* v = nullptr;               ///< [N, C, D]
-  const float* beta = nullptr;            ///< [N, C]
-  const float* d_reading = nullptr;       ///< [N, C, D]
-  const float* retrieved = nullptr;       ///< [N, C, D]
-  const float* delta_v = nullptr;         ///< [N, C, D]
-  const float* d_dva = nullptr;           ///< [N, C, D]
-  const float* a = nullptr;               ///< [N, C, C]
-  const float* log_k = nullptr;           ///< [N, C, W]
-  const float* rex = nullptr;             ///< [N, C, W]
-  const float* log_q = nullptr;           ///< [N, C, R]
-  const float* d_kw = nullptr;            ///< [N, C, W]
-  const float* d_ww = nullptr;            ///< [N, C, W]
-  const float* d_decay = nullptr;         ///< [N, C, W]
-  const float* d_qw = nullptr;            ///< [N, C, R]
+  AnyPtr k, q;                       ///< [N, C, W], [N, C, R] f32 | bf16
+  const float* v = nullptr;          ///< [N, C, D]
+  const float* beta = nullptr;       ///< [N, C]
+  const float* d_reading = nullptr;  ///< [N, C, D]
+  const float* retrieved = nullptr;  ///< [N, C, D]
+  const float* delta_v = nullptr;    ///< [N, C, D]
+  const float* d_dva = nullptr;      ///< [N, C, D]
+  const float* a = nullptr;          ///< [N, C, C]
+  const float* log_k = nullptr;      ///< [N, C, W]
+  const float* rex = nullptr;        ///< [N, C, W]
+  const float* log_q = nullptr;      ///< [N, C, R]
+  const float* d_kw = nullptr;       ///< [N, C, W]
+  const float* d_ww = nullptr;       ///< [N, C, W]
+  const float* d_decay = nullptr;    ///< [N, C, W]
+  const float* d_qw = nullptr;       ///< [N, C, R]
   Groups writes, reads;
   float* dm = nullptr;       ///< [N, C, C] scratch and output: -<d_dva[t], delta_v[j]>, j < t, zeros elsewhere
   float* dqk = nullptr;      ///< [N, C, C] scratch and output: <gr[t], delta_v[j]>, j <= t, zeros elsewhere

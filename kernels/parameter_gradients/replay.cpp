@@ -15,12 +15,14 @@ void token_dots(const Params& p, std::int64_t chunk, const float* rows, int diag
     std::fill(transposed.begin(), transposed.end(), 0.0f);
     for (int j = 0; j < columns; ++j)
       for (int i = 0; i < d; ++i)
-        transposed[static_cast<std::size_t>(i) * host::kColumnBlock + static_cast<std::size_t>(j)] = delta_v[std::int64_t{j0 + j} * d + i];
+        transposed[static_cast<std::size_t>(i) * host::kColumnBlock + static_cast<std::size_t>(j)] =
+            delta_v[std::int64_t{j0 + j} * d + i];
     for (int t = 0; t < c; ++t) {
       alignas(64) float acc[host::kColumnBlock] = {};
       if (t + diagonal > j0)
         for (int i = 0; i < d; ++i)
-          host::fold_row(rows[std::int64_t{t} * d + i], &transposed[static_cast<std::size_t>(i) * host::kColumnBlock], host::kColumnBlock, acc);
+          host::fold_row(rows[std::int64_t{t} * d + i], &transposed[static_cast<std::size_t>(i) * host::kColumnBlock],
+                         host::kColumnBlock, acc);
       for (int j = 0; j < columns; ++j)
         out[std::int64_t{t} * c + j0 + j] = j0 + j < t + diagonal ? canonical(negate ? -acc[j] : acc[j]) : 0.0f;
     }
@@ -42,7 +44,8 @@ void token_gradients(const Params& p, std::int64_t row) {
   const float* d_dva = p.d_dva + row * d;
   for (int i = 0; i < d; ++i) p.d_v[row * d + i] = canonical(p.beta[row] * d_dva[i]);
   const float dot = strided_dot(d, [&](int i, float acc) { return fma_rn(d_dva[i], v[i] - retrieved[i], acc); });
-  const float pairs = strided_dot(static_cast<int>(row % c), [&](int j, float acc) { return fma_rn(p.a[row * c + j], p.dm[row * c + j], acc); });
+  const float pairs = strided_dot(static_cast<int>(row % c),
+                                  [&](int j, float acc) { return fma_rn(p.a[row * c + j], p.dm[row * c + j], acc); });
   p.d_beta[row] = canonical(dot + pairs);
 }
 
@@ -63,7 +66,8 @@ struct ChunkEntries {
   Entry entry(const std::uint32_t* payloads, int entries, int position) const {
     const std::int64_t at = chunk * p.dims.chunk * entries;
     const std::uint32_t payload = payloads[at + position];
-    return {at + std::int64_t{token_of(payload)} * entries + entry_of(payload), token_of(payload), (payload & kLast) != 0};
+    return {at + std::int64_t{token_of(payload)} * entries + entry_of(payload), token_of(payload),
+            (payload & kLast) != 0};
   }
 
   float beta(int token) const { return p.beta[chunk * p.dims.chunk + token]; }
@@ -86,17 +90,21 @@ struct ChunkEntries {
     WriteSums s;
     for (int i = begin; i < position; ++i) {
       const Entry j = write(i);
-      s.row = add_pair(d_a(beta(e.token), dm(e.token, j.token)), host::value_at(p.k, j.at), log_e, p.log_k[j.at], s.row);
+      s.row =
+          add_pair(d_a(beta(e.token), dm(e.token, j.token)), host::value_at(p.k, j.at), log_e, p.log_k[j.at], s.row);
     }
     for (int i = position + 1; i < end; ++i) {
       const Entry later = write(i);
-      s.col = add_pair(d_a(beta(later.token), dm(later.token, e.token)), host::value_at(p.k, later.at), p.log_k[later.at], log_e, s.col);
+      s.col = add_pair(d_a(beta(later.token), dm(later.token, e.token)), host::value_at(p.k, later.at),
+                       p.log_k[later.at], log_e, s.col);
     }
     const std::int64_t n = p.dims.write_positions();
-    for_matched(p.writes.match[chunk * n + position], [&](int i) { return read(i); }, [&](const Entry& r) {
-      if (r.token >= e.token)
-        s.read = add_pair(dqk(r.token, e.token), host::value_at(p.q, r.at), p.log_q[r.at], log_e, s.read);
-    });
+    for_matched(
+        p.writes.match[chunk * n + position], [&](int i) { return read(i); },
+        [&](const Entry& r) {
+          if (r.token >= e.token)
+            s.read = add_pair(dqk(r.token, e.token), host::value_at(p.q, r.at), p.log_q[r.at], log_e, s.read);
+        });
     return s;
   }
 
@@ -114,10 +122,12 @@ struct ChunkEntries {
   void read_entry(int position) const {
     const Entry e = read(position);
     float rd = 0.0f;
-    for_matched(p.reads.match[chunk * p.dims.read_positions() + position], [&](int i) { return write(i); }, [&](const Entry& j) {
-      if (j.token <= e.token)
-        rd = add_pair(dqk(e.token, j.token), host::value_at(p.k, j.at), p.log_q[e.at], p.log_k[j.at], rd);
-    });
+    for_matched(
+        p.reads.match[chunk * p.dims.read_positions() + position], [&](int i) { return write(i); },
+        [&](const Entry& j) {
+          if (j.token <= e.token)
+            rd = add_pair(dqk(e.token, j.token), host::value_at(p.k, j.at), p.log_q[e.at], p.log_k[j.at], rd);
+        });
     const ReadGradients g = read_gradients(host::value_at(p.q, e.at), p.log_q[e.at], p.d_qw[e.at], rd);
     p.d_q[e.at] = canonical(g.d_q);
     p.d_log_q[e.at] = canonical(g.d_log_q);
@@ -126,14 +136,16 @@ struct ChunkEntries {
   void gate_gradients(int begin, int end) const {
     float read_sums[256];  // by token: a group has at most one entry a token
     std::vector<Entry> reads;
-    for_matched(p.writes.match[chunk * p.dims.write_positions() + begin], [&](int i) { return read(i); },
-                [&](const Entry& r) { reads.push_back(r); });
+    for_matched(
+        p.writes.match[chunk * p.dims.write_positions() + begin], [&](int i) { return read(i); },
+        [&](const Entry& r) { reads.push_back(r); });
     float later = 0.0f, read_sum = 0.0f, earlier = 0.0f;
     std::size_t next_read = reads.size();
     for (int i = end - 1; i >= begin; --i) {
       const Entry e = write(i);
       later = later + p.d_log_k[e.at];
-      while (next_read > 0 && reads[next_read - 1].token >= e.token) read_sum = read_sum + p.d_log_q[reads[--next_read].at];
+      while (next_read > 0 && reads[next_read - 1].token >= e.token)
+        read_sum = read_sum + p.d_log_q[reads[--next_read].at];
       // The earlier members' sum runs the other way; the two meet in the loop below.
       p.d_gate[e.at] = p.d_decay[e.at] + later;
       read_sums[e.token] = read_sum;
@@ -160,7 +172,8 @@ void entry_gradients(const Params& p, std::int64_t chunk) {
   }
   for (std::int64_t e = write_at + valid * p.dims.writes; e < write_at + p.dims.write_positions(); ++e)
     p.d_k[e] = p.d_log_k[e] = p.d_rex[e] = p.d_gate[e] = 0.0f;
-  for (std::int64_t e = read_at + valid * p.dims.reads; e < read_at + p.dims.read_positions(); ++e) p.d_q[e] = p.d_log_q[e] = 0.0f;
+  for (std::int64_t e = read_at + valid * p.dims.reads; e < read_at + p.dims.read_positions(); ++e)
+    p.d_q[e] = p.d_log_q[e] = 0.0f;
 }
 
 void scalar_gate(const Params& p, std::int64_t chunk) {

@@ -40,7 +40,8 @@ void clear_padding(const Params& p) {
   const std::int64_t valid = std::int64_t{p.dims.valid_tokens(p.step)} * p.dims.reads;
   for (int plane = 0; plane < slice_count(p.dims.head_dim); ++plane)
     for (int stream = 0; stream < p.dims.streams; ++stream) {
-      float* chunk = p.d_qw_planes + plane * plane_size + (std::int64_t{p.step} * p.dims.streams + stream) * p.dims.read_positions();
+      float* chunk = p.d_qw_planes + plane * plane_size +
+                     (std::int64_t{p.step} * p.dims.streams + stream) * p.dims.read_positions();
       std::fill(chunk + valid, chunk + p.dims.read_positions(), 0.0f);
     }
 }
@@ -51,7 +52,8 @@ void replay(const Params& p, Parallel& threads) {
   clear_padding(p);
   dispatch_real(p.grad.dtype, [&]<typename G>() {
     dispatch_real(p.bank.dtype, [&]<typename B>() {
-      host::for_groups(threads, p.dims, p.step, p.dims.reads, p.record, p.window, [&] { return GroupReadGrad<G, B>{p}; });
+      host::for_groups(threads, p.dims, p.step, p.dims.reads, p.record, p.window,
+                       [&] { return GroupReadGrad<G, B>{p}; });
     });
   });
 }

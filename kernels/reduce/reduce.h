@@ -13,12 +13,12 @@ struct Job {
   const float* planes = nullptr;  ///< [count, N, C, entries]
   float* sum = nullptr;           ///< [N, C, entries] out
   std::int32_t count = 1;
-  std::int32_t entries = 1;       ///< W or R
+  std::int32_t entries = 1;  ///< W or R
   Factor factor = Factor::none;
 };
 struct Params {
   Dims dims;
-  std::array<Job, 4> jobs;  ///< d_kw, d_decay, d_ww, d_qw
+  std::array<Job, 4> jobs;                 ///< d_kw, d_decay, d_ww, d_qw
   const float* beta = nullptr;             ///< [N, C]
   const Record* undo_record = nullptr;     ///< [N, C*W]
   const std::int32_t* position = nullptr;  ///< [N, C*W] entry -> sorted position

@@ -23,7 +23,8 @@ struct GroupUndo {
     const std::int64_t row = std::int64_t{record[begin].slot} * d;
     const std::uint32_t first = record[begin].payload;
     const bool per_entry = p.snapshot.format == SnapshotFormat::per_entry;
-    const std::int64_t snapshot_row = chunk * n + (per_entry ? token_of(first) * p.dims.writes + entry_of(first) : ordinal);
+    const std::int64_t snapshot_row =
+        chunk * n + (per_entry ? token_of(first) * p.dims.writes + entry_of(first) : ordinal);
     B* bank = static_cast<B*>(p.bank.data) + row;
     G* grad = static_cast<G*>(p.grad.data) + row;
     host::decode_row(p.snapshot, snapshot_row, d, bank);
@@ -60,7 +61,8 @@ void clear_padding(const Params& p) {
   for (int plane = 0; plane < slice_count(p.dims.head_dim); ++plane)
     for (int stream = 0; stream < p.dims.streams; ++stream)
       for (float* planes : {p.d_kw_planes, p.d_decay_planes}) {
-        float* chunk = planes + plane * plane_size + (std::int64_t{p.step} * p.dims.streams + stream) * p.dims.write_positions();
+        float* chunk =
+            planes + plane * plane_size + (std::int64_t{p.step} * p.dims.streams + stream) * p.dims.write_positions();
         std::fill(chunk + valid, chunk + p.dims.write_positions(), 0.0f);
       }
 }

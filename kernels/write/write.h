@@ -9,11 +9,11 @@ namespace sdm::write {
 struct Params {
   Dims dims;
   std::int32_t step = 0;
-  AnyPtr bank;                      ///< [P*slots, D] in and out
-  const float* delta_v = nullptr;   ///< [N, C, D]
-  const Record* record = nullptr;   ///< [N, C*W]
-  const Window* window = nullptr;   ///< [N, window_count(C*W)]
-  Snapshot snapshot;                ///< out; rows null: none. Dense formats only
+  AnyPtr bank;                     ///< [P*slots, D] in and out
+  const float* delta_v = nullptr;  ///< [N, C, D]
+  const Record* record = nullptr;  ///< [N, C*W]
+  const Window* window = nullptr;  ///< [N, window_count(C*W)]
+  Snapshot snapshot;               ///< out; rows null: none. Dense formats only
 };
 
 void replay(const Params& params, Parallel& threads);

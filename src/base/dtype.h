@@ -3,7 +3,6 @@
 #include <cstdint>
 #include <string_view>
 
-
 namespace sdm {
 
 enum class DType : std::uint8_t { f32, bf16, f16, i32, u32, i64, u8 };

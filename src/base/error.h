@@ -34,8 +34,8 @@ struct InternalError : std::logic_error {
 }  // namespace sdm
 
 /// Checks an invariant in every build type; the text after the condition is a fmt format with arguments.
-#define SDM_REQUIRE(condition, ...)                                                     \
-  do {                                                                                  \
-    if (!(condition)) [[unlikely]]                                                      \
+#define SDM_REQUIRE(condition, ...)                                                      \
+  do {                                                                                   \
+    if (!(condition)) [[unlikely]]                                                       \
       ::sdm::fail_invariant(#condition, __FILE__, __LINE__, ::fmt::format(__VA_ARGS__)); \
   } while (false)

@@ -28,9 +28,13 @@ SDM_HD float load_element(bf16_t x) { return from_bf16(x); }
 template <typename T>
 SDM_HD T store_element(float x);
 template <>
-SDM_HD float store_element<float>(float x) { return canonical(x); }
+SDM_HD float store_element<float>(float x) {
+  return canonical(x);
+}
 template <>
-SDM_HD bf16_t store_element<bf16_t>(float x) { return to_bf16(x); }
+SDM_HD bf16_t store_element<bf16_t>(float x) {
+  return to_bf16(x);
+}
 
 /// fp8 e4m3 (1-4-3, bias 7, no infinities, 0x7f NaN), nearest even, saturating at 448; NaN becomes 0x7f.
 SDM_HD std::uint8_t to_e4m3(float x) {

@@ -1,6 +1,7 @@
 #pragma once
 // Arithmetic shared, unchanged, by host and device (spec 2.1). Built with -ffp-contract=off and -fmad=false: a fused
-// multiply-add exists only where fma_rn is written. Nothing here calls libm or a CUDA math function with a choice of bits.
+// multiply-add exists only where fma_rn is written. Nothing here calls libm or a CUDA math function with a choice of
+// bits.
 #include <cstdint>
 #include <cstring>
 
@@ -56,8 +57,9 @@ SDM_HD float canonical(float x) {
 
 /// e^x, at most 1 ulp off over [-104, 88] (measured over every float of the range: tests/unit/numerics_exp_test.cpp),
 /// exactly 1 at 0, 0 below the range, +Inf above 88.73, NaN for NaN.
-/// x = n*ln2 + r with |r| <= ln2/2; e^r = 1 + (r + r^2*q(r)), q the Taylor series of (e^r - 1 - r)/r^2, whose truncation
-/// (r^8/8!) is below 0.1 ulp; 2^n is applied in two exact-or-rounded-once steps so that subnormal results round once.
+/// x = n*ln2 + r with |r| <= ln2/2; e^r = 1 + (r + r^2*q(r)), q the Taylor series of (e^r - 1 - r)/r^2, whose
+/// truncation (r^8/8!) is below 0.1 ulp; 2^n is applied in two exact-or-rounded-once steps so that subnormal results
+/// round once.
 SDM_HD float exp_rn(float x) {
   constexpr float kRoundMagic = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer in the low mantissa bits
   const bool below = x < -104.0f;
@@ -66,15 +68,16 @@ SDM_HD float exp_rn(float x) {
   const float t = fma_rn(y, 1.44269504088896341f, kRoundMagic);
   const float n = t - kRoundMagic;
   const std::int32_t exponent = static_cast<std::int32_t>(bits_of(t) - bits_of(kRoundMagic));
-  float r = fma_rn(n, -0.693145751953125f, y);  // ln2 in two parts: the first has 16 trailing zero bits
-  r = fma_rn(n, -1.42860682030941723e-6f, r);
+  const float high = fma_rn(n, -0.693145751953125f, y);  // ln2 in two parts: n times the first is exact
+  const float r = fma_rn(n, -1.42860682030941723e-6f, high);
+  const float lost = fma_rn(n, -1.42860682030941723e-6f, high - r);  // what rounding r lost
   float q = 1.98412698412698413e-4f;
   q = fma_rn(q, r, 1.38888888888888889e-3f);
   q = fma_rn(q, r, 8.33333333333333333e-3f);
   q = fma_rn(q, r, 4.16666666666666667e-2f);
   q = fma_rn(q, r, 1.66666666666666667e-1f);
   q = fma_rn(q, r, 0.5f);
-  const float p = 1.0f + fma_rn(r * r, q, r);
+  const float p = 1.0f + (r + fma_rn(r * r, q, lost));
   const std::int32_t half = exponent >> 1;
   const float scale1 = float_of(static_cast<std::uint32_t>(half + 127) << 23);
   const float scale2 = float_of(static_cast<std::uint32_t>(exponent - half + 127) << 23);

@@ -1,0 +1,31 @@
+# The GPU side: every *.cu under kernels/ and src/. A file named *_sm90.cu uses Hopper's own instructions and is built
+# for sm_90a alone; all others are portable and built for SDM_CUDA_ARCHS.
+set(CMAKE_CUDA_ARCHITECTURES OFF)
+enable_language(CUDA)
+find_package(CUDAToolkit REQUIRED)
+
+set(SDM_CUDA_FLAGS -std=c++20 -fmad=false -ftz=false -prec-div=true -prec-sqrt=true -lineinfo --expt-relaxed-constexpr
+    --extended-lambda -diag-suppress=186 -Xcompiler=-Wall,-Wextra,-ffp-contract=off)
+if(SDM_WERROR)
+  list(APPEND SDM_CUDA_FLAGS -Werror=all-warnings)
+endif()
+target_compile_options(sdm_options INTERFACE "$<$<COMPILE_LANGUAGE:CUDA>:${SDM_CUDA_FLAGS}>")
+target_compile_definitions(sdm_options INTERFACE SDM_WITH_CUDA=1)
+
+file(GLOB_RECURSE SDM_CUDA_SOURCES CONFIGURE_DEPENDS kernels/*.cu src/*.cu)
+set(SDM_SM90_SOURCES ${SDM_CUDA_SOURCES})
+list(FILTER SDM_SM90_SOURCES INCLUDE REGEX "_sm90\\.cu$")
+list(FILTER SDM_CUDA_SOURCES EXCLUDE REGEX "_sm90\\.cu$")
+
+function(sdm_add_kernels name archs)
+  if(ARGN)
+    add_library(${name} OBJECT ${ARGN})
+    target_link_libraries(${name} PRIVATE sdm_options CUDA::cudart_static)
+    set_target_properties(${name} PROPERTIES CUDA_ARCHITECTURES "${archs}" CUDA_RUNTIME_LIBRARY Static)
+    target_sources(sdm_core PRIVATE $<TARGET_OBJECTS:${name}>)
+  endif()
+endfunction()
+sdm_add_kernels(sdm_kernels "${SDM_CUDA_ARCHS}" ${SDM_CUDA_SOURCES})
+sdm_add_kernels(sdm_kernels_sm90 "90a-real" ${SDM_SM90_SOURCES})
+target_link_libraries(sdm_core PUBLIC CUDA::cudart_static CUDA::nvtx3 ${CMAKE_DL_LIBS})
+set_target_properties(sdm_core PROPERTIES CUDA_RUNTIME_LIBRARY Static)

@@ -1,0 +1,72 @@
+#pragma once
+// Host-side helpers of the launchers. Launchers only launch: ranges, error checks and timing are the executor's.
+#include <cuda_runtime.h>
+
+#include <string>
+#include <utility>
+
+#include "base/dispatch.h"
+#include "kernels/stage.h"
+
+namespace sdm::device {
+
+inline cudaStream_t stream_of(const LaunchContext& context) { return static_cast<cudaStream_t>(context.stream); }
+
+template <typename A, typename B>
+constexpr auto ceil_div(A a, B b) {
+  return (a + b - 1) / b;
+}
+
+/// Launch geometry of one kernel, computed outside the kernel from shapes and device facts, printed in the result.
+struct LaunchShape {
+  dim3 grid = dim3(1);
+  int threads = 256;
+  std::size_t shared_bytes = 0;
+};
+
+inline std::string describe(const LaunchShape& s) {
+  std::string text = "grid " + std::to_string(s.grid.x);
+  if (s.grid.y > 1 || s.grid.z > 1) text += "x" + std::to_string(s.grid.y);
+  if (s.grid.z > 1) text += "x" + std::to_string(s.grid.z);
+  text += ", " + std::to_string(s.threads) + " threads";
+  if (s.shared_bytes > 0) text += ", " + std::to_string(s.shared_bytes) + " B shared";
+  return text;
+}
+
+/// Launches kernel(args...) with the shape; raises the shared-memory limit where more than 48 KiB are asked for, and
+/// sets the dependent-launch attribute where the context asks for it (the kernel must then call
+/// wait_for_previous_grid() before it touches what the previous kernel writes).
+template <typename... KernelArgs, typename... Args>
+void launch(void (*kernel)(KernelArgs...), const LaunchShape& shape, const LaunchContext& context, Args&&... args) {
+  if (shape.shared_bytes > 48 * 1024)
+    cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize,
+                         static_cast<int>(shape.shared_bytes));
+  cudaLaunchConfig_t config{};
+  config.gridDim = shape.grid;
+  config.blockDim = dim3(static_cast<unsigned>(shape.threads));
+  config.dynamicSmemBytes = shape.shared_bytes;
+  config.stream = stream_of(context);
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = 1;
+  config.attrs = &attribute;
+  config.numAttrs = context.dependent_launch ? 1 : 0;
+  cudaLaunchKernelEx(&config, kernel, std::forward<Args>(args)...);
+}
+
+#if defined(__CUDACC__)
+/// With dependent launch: waits until the previous grid's writes are visible. Free without it.
+__device__ __forceinline__ void wait_for_previous_grid() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+/// Lets the next grid start its prologue.
+__device__ __forceinline__ void allow_next_grid() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+#endif
+
+}  // namespace sdm::device

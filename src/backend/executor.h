@@ -1,0 +1,54 @@
+#pragma once
+#include <string_view>
+
+#include "backend/backend.h"
+#include "base/parallel.h"
+#include "kernels/stage.h"
+
+namespace sdm {
+
+/// One call of a stage inside a pass.
+struct StageCall {
+  std::string_view stage;
+  int step;  ///< -1 for stages that run once a pass
+};
+
+/// Told about every stage call of an executor: lockstep comparison and per-stage timing.
+class StageObserver {
+ public:
+  virtual ~StageObserver() = default;
+  virtual void before(const StageCall&) {}
+  virtual void after(const StageCall&) {}
+};
+
+/// Runs stages: the one place with an NVTX range, an error check and observers. A pick without a variant replays on the
+/// host.
+class Executor {
+ public:
+  Executor(Backend& backend, Parallel& threads, LaunchContext context, StageObserver* observer = nullptr)
+      : backend_(backend), threads_(threads), context_(context), observer_(observer) {}
+
+  template <typename Params>
+  void run(const StagePick<Params>& pick, const Params& params) {
+    StageCall call{pick.stage->name, -1};
+    if constexpr (requires { params.step; }) call.step = params.step;
+    if (observer_) observer_->before(call);
+    backend_.push_range(call.stage);
+    if (pick.variant) {
+      pick.variant->launch(params, context_);
+      backend_.after_launch(call.stage, call.step);
+    } else {
+      pick.stage->replay(params, threads_);
+    }
+    backend_.pop_range();
+    if (observer_) observer_->after(call);
+  }
+
+ private:
+  Backend& backend_;
+  Parallel& threads_;
+  LaunchContext context_;
+  StageObserver* observer_;
+};
+
+}  // namespace sdm

@@ -1,0 +1,39 @@
+#include "pipeline/sparse.h"
+
+#include "pipeline/sparse_bind.h"
+
+namespace sdm {
+
+void forward(Executor& ex, const SparsePlan& plan, const SparseBuffers& b) {
+  ex.run(plan.group_entries, bind::group_entries(b));
+  ex.run(plan.decay_sums, bind::decay_sums(b));
+  ex.run(plan.interactions, bind::interactions(b));
+  ex.run(plan.solve, bind::solve(b));
+  ex.run(plan.combine, bind::combine(b));
+  const auto gather = bind::gather(b);
+  const auto mix = bind::mix(b);
+  const auto write = bind::write(b);
+  for (int step = 0; step < b.dims.steps; ++step) {
+    ex.run(plan.gather, bind::at(gather, step));
+    ex.run(plan.mix, bind::at(mix, step));
+    ex.run(plan.write, bind::at(write, step));
+  }
+}
+
+void backward(Executor& ex, const SparsePlan& plan, const SparseBuffers& b) {
+  ex.run(plan.combine_grad, bind::combine_grad(b));
+  const auto gather_grad = bind::gather_grad(b);
+  const auto mix_grad = bind::mix_grad(b);
+  const auto undo = bind::undo(b);
+  const auto read_grad = bind::read_grad(b);
+  for (int step = b.dims.steps - 1; step >= 0; --step) {
+    ex.run(plan.gather_grad, bind::at(gather_grad, step));
+    ex.run(plan.mix_grad, bind::at(mix_grad, step));
+    ex.run(plan.undo, bind::at(undo, step));
+    ex.run(plan.read_grad, bind::at(read_grad, step));
+  }
+  ex.run(plan.reduce, bind::reduce(b));
+  ex.run(plan.parameter_gradients, bind::parameter_gradients(b));
+}
+
+}  // namespace sdm

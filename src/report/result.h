@@ -1,8 +1,10 @@
 #pragma once
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "workload/sparse.h"
@@ -16,19 +18,21 @@ inline constexpr int kResultSchema = 1;
 struct SampleStats {
   double median_us = 0, q1_us = 0, q3_us = 0, min_us = 0, p95_us = 0;
   std::vector<double> samples_us;
-  int throttled = 0;        ///< samples taken below the clock threshold (kept, marked)
-  bool converged = false;   ///< the relative interquartile range reached the asked bound before the time limit
+  int throttled = 0;       ///< samples taken below the clock threshold (kept, marked)
+  bool converged = false;  ///< the relative interquartile range reached the asked bound before the time limit
+  friend bool operator==(const SampleStats&, const SampleStats&) = default;
 };
 
 /// One pass (forward or backward) of a case.
 struct PassTiming {
-  std::string name;             ///< "forward" | "backward"
-  std::string l2;               ///< "cold" | "hot" | "host" (CPU replay)
+  std::string name;  ///< "forward" | "backward"
+  std::string l2;    ///< "cold" | "hot" | "host" (CPU replay)
   SampleStats time;
-  std::optional<double> host_us;   ///< median host wall time of enqueueing the pass
+  std::optional<double> host_us;      ///< median host wall time of enqueueing the pass
   std::optional<double> bytes_moved;  ///< by the stated model (unique rows once)
   std::optional<double> flops;
   std::optional<double> bytes_per_second;
+  friend bool operator==(const PassTiming&, const PassTiming&) = default;
 };
 
 /// One stage, summed over its calls in a pass.
@@ -37,6 +41,7 @@ struct StageTiming {
   int calls = 0;
   SampleStats time;
   std::optional<double> bytes_moved, flops, bytes_per_second, roof_percent;
+  friend bool operator==(const StageTiming&, const StageTiming&) = default;
 };
 
 struct CheckResult {
@@ -45,32 +50,46 @@ struct CheckResult {
   Status status = Status::passed;
   std::string detail;  ///< a sentence; for `passed` what was compared
   std::string rerun;   ///< for `failed`: the command that repeats just this case
+  friend bool operator==(const CheckResult&, const CheckResult&) = default;
 };
 
 struct ResolvedVariant {
   std::string name;    ///< "replay" on the CPU
   std::string launch;  ///< launch shape in words, "" on the CPU
   std::string guarantee;
+  friend bool operator==(const ResolvedVariant&, const ResolvedVariant&) = default;
 };
 
+constexpr std::string_view name_of(CheckResult::Status status) {
+  constexpr std::string_view names[] = {"passed", "failed", "skipped", "unsupported", "error", "not_run"};
+  return names[static_cast<std::size_t>(status)];
+}
+
 enum class CaseStatus : std::uint8_t { ok, failed, skipped, oom, timeout, error, not_run };
+
+constexpr std::string_view name_of(CaseStatus status) {
+  constexpr std::string_view names[] = {"ok", "failed", "skipped", "oom", "timeout", "error", "not_run"};
+  return names[static_cast<std::size_t>(status)];
+}
 
 struct CaseResult {
   std::string id, name;
   std::map<std::string, std::string> params;
   CaseStatus status = CaseStatus::not_run;
-  std::string reason;  ///< empty only for ok
-  std::string device;  ///< "cpu" or the GPU's uuid
-  std::map<std::string, ResolvedVariant> variants;                         ///< stage -> choice
+  std::string reason;                               ///< empty only for ok
+  std::string device;                               ///< "cpu" or the GPU's uuid
+  std::map<std::string, ResolvedVariant> variants;  ///< stage -> choice
   std::vector<CheckResult> checks;
-  std::map<std::string, std::map<std::string, std::string>> digests;       ///< stage -> tensor -> XXH3-128 hex
+  std::map<std::string, std::map<std::string, std::string>> digests;  ///< stage -> tensor -> XXH3-128 hex
   std::vector<PassTiming> passes;
   std::vector<StageTiming> stages;
   std::optional<std::uint64_t> peak_memory_bytes;
   std::optional<double> timer_floor_us;
   std::optional<double> wall_seconds;
-  std::map<std::string, std::int64_t> geometry;  ///< bit-relevant parameters: gather_groups, gather_grad_groups, contract_version, ..
+  std::map<std::string, std::int64_t>
+      geometry;  ///< bit-relevant parameters: gather_groups, gather_grad_groups, contract_version, ..
   std::optional<WorkloadFacts> facts;
+  friend bool operator==(const CaseResult&, const CaseResult&) = default;
 };
 
 struct ToolInfo {
@@ -78,6 +97,7 @@ struct ToolInfo {
   bool dirty = false;
   std::vector<std::string> sm_list;
   int contract_version = 0;
+  friend bool operator==(const ToolInfo&, const ToolInfo&) = default;
 };
 
 struct DeviceInfo {
@@ -89,18 +109,21 @@ struct DeviceInfo {
   std::optional<int> compute_capability;  ///< 90
   std::optional<int> multiprocessors;
   std::optional<std::uint64_t> memory_bytes, l2_bytes;
+  friend bool operator==(const DeviceInfo&, const DeviceInfo&) = default;
 };
 
 struct RunInfo {
   std::string id, started_at, finished_at;  ///< RFC 3339, UTC
   std::vector<std::string> argv;
   std::string status;  ///< "running" | "finished" | "interrupted"
+  friend bool operator==(const RunInfo&, const RunInfo&) = default;
 };
 
 struct RoofPoint {
   std::string kind;  ///< "copy" | "row_read" | "row_read_write"
   std::int64_t row_bytes = 0;
   double bytes_per_second = 0;
+  friend bool operator==(const RoofPoint&, const RoofPoint&) = default;
 };
 
 /// A result file (spec 5.5).
@@ -113,6 +136,7 @@ struct Report {
   std::vector<RoofPoint> roof;
   std::string effective_config;  ///< the config after defaults, --set and sweeps, as JSON text
   std::vector<CaseResult> cases;
+  friend bool operator==(const Report&, const Report&) = default;
 };
 
 }  // namespace sdm

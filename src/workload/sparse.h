@@ -78,6 +78,8 @@ struct WorkloadFacts {
   double write_singleton_share = 0, read_singleton_share = 0;  ///< groups of length one / groups
   std::int64_t longest_write_group = 0, longest_read_group = 0;
   double slot_coverage = 0;  ///< slots written or read at least once / all slots
+
+  friend bool operator==(const WorkloadFacts&, const WorkloadFacts&) = default;
 };
 
 class Parallel;

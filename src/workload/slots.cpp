@@ -109,13 +109,15 @@ void SlotLaw::draw_zipf(RandomSequence& random, std::uint32_t stream, std::span<
 // slot and is passed over; two rows (or all there are) always hold enough pairs, because the other rows are complete.
 void SlotLaw::draw_product_key(RandomSequence& random, std::span<std::int32_t> out, SlotScratch& scratch) const {
   const auto wanted = static_cast<std::uint32_t>(std::max<std::size_t>(out.size(), 2));
-  auto& [map, rows, columns, row_penalty, column_penalty, heap] = scratch;
+  std::vector<std::int32_t>&rows = scratch.rows, &columns = scratch.columns;
+  std::vector<std::uint64_t>&row_penalty = scratch.row_penalty, &column_penalty = scratch.column_penalty;
+  std::vector<std::uint64_t>& heap = scratch.heap;
   rows.resize(std::min(wanted, rows_));
   columns.resize(std::min(wanted, columns_));
   row_penalty.resize(rows.size());
   column_penalty.resize(columns.size());
-  sample_distinct(random, rows_, rows, map);
-  sample_distinct(random, columns_, columns, map);
+  sample_distinct(random, rows_, rows, scratch.map);
+  sample_distinct(random, columns_, columns, scratch.map);
   draw_penalties(random, row_penalty);
   draw_penalties(random, column_penalty);
 

@@ -193,11 +193,11 @@ TEST(Workload, TokensDoNotDependOnChunks) {
   const auto by_token = [&](const SparseWorkload& w) {
     const SparseInputs in = generate_inputs(w, threads);
     std::map<std::pair<std::int64_t, std::int64_t>, std::vector<float>> content;
-    for (const auto& [row, token, stream] : token_rows(w)) {
-      if (token >= 21) continue;
-      auto& numbers = content[{stream, token}];
+    for (const TokenRow& at : token_rows(w)) {
+      if (at.token >= 21) continue;
+      auto& numbers = content[{at.stream, at.token}];
       const auto append = [&](const auto& array, std::int64_t width) {
-        for (std::int64_t i = 0; i < width; ++i) numbers.push_back(float(array[std::size_t(row * width + i)]));
+        for (std::int64_t i = 0; i < width; ++i) numbers.push_back(float(array[std::size_t(at.row * width + i)]));
       };
       append(in.k_idx, w.writes), append(in.q_idx, w.reads), append(in.k, w.writes), append(in.q, w.reads);
       append(in.g, w.writes), append(in.v, w.head_dim), append(in.beta, 1), append(in.d_reading, w.head_dim);

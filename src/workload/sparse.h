@@ -84,7 +84,11 @@ struct WorkloadFacts {
 
 class Parallel;
 
-/// Throws UserError naming the value and the bound for anything outside the limits of spec 2.2.
+/// What lies outside the limits of spec 2.2: one sentence each with the field, its value and the bound; empty if all is
+/// well. A limit that follows from several fields is looked at once these are well themselves.
+std::vector<std::string> find_problems(const SparseWorkload& workload);
+
+/// Throws UserError with the sentences of find_problems, if any.
 void validate(const SparseWorkload& workload);
 
 /// Draws the inputs with a counter-based generator: the same bits on any machine and any number of threads.

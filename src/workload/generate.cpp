@@ -1,0 +1,101 @@
+#include <algorithm>
+#include <cmath>
+#include <span>
+
+#include "base/error.h"
+#include "base/parallel.h"
+#include "base/rng.h"
+#include "workload/bank_value.h"
+#include "workload/slots.h"
+#include "workload/sparse.h"
+
+namespace sdm {
+namespace {
+
+// Coordinates of every number are (element of the token, token, stream): the chunk size, the number of tokens and the
+// number of streams do not change what a token holds.
+struct TokenAt {
+  std::uint64_t seed;
+  std::uint32_t token, stream;
+};
+
+// out[i] = convert(word i%4 of block i/4).
+template <typename Convert>
+void fill_row(const TokenAt& at, Purpose purpose, std::span<float> out, Convert convert) {
+  for (std::size_t i = 0; i < out.size(); i += 4) {
+    const RandomBlock block = random_block(at.seed, purpose, static_cast<std::uint32_t>(i / 4), at.token, at.stream);
+    const std::size_t n = std::min<std::size_t>(4, out.size() - i);
+    for (std::size_t j = 0; j < n; ++j) out[i + j] = convert(block.word[j]);
+  }
+}
+
+// Uniform with variance 1/width, so that the squares of a token's strengths sum to about 1: the delta rule then neither
+// explodes nor dies out. sqrt is correctly rounded by IEEE 754 and so portable.
+void fill_strengths(const TokenAt& at, Purpose purpose, DType dtype, std::span<float> out) {
+  const float scale = std::sqrt(3.0f / static_cast<float>(out.size()));
+  fill_row(at, purpose, out, [&](std::uint32_t word) {
+    const float value = signed_unit(word) * scale;
+    return dtype == DType::bf16 ? float_of_bf16(bf16_bits_of_finite(value)) : value;
+  });
+}
+
+// (-0.1, 0]; one in 16 is an exact zero (no decay), chosen by bits that the value itself does not use. 0 - x rather
+// than -x: never a negative zero.
+float decay_of(std::uint32_t word) { return (word & 15) == 0 ? 0.0f : 0.0f - 0.1f * unit(word); }
+
+template <typename T>
+std::span<T> row_of(std::vector<T>& array, std::int64_t row, std::int64_t width) {
+  return std::span<T>(array).subspan(static_cast<std::size_t>(row * width), static_cast<std::size_t>(width));
+}
+
+void resize_inputs(const SparseWorkload& workload, std::int64_t rows, std::int64_t gates, SparseInputs& inputs) {
+  const auto elements = [&](std::int64_t width) { return static_cast<std::size_t>(rows * width); };
+  inputs.k_idx.resize(elements(workload.writes));
+  inputs.q_idx.resize(elements(workload.reads));
+  inputs.k.resize(elements(workload.writes));
+  inputs.q.resize(elements(workload.reads));
+  inputs.g.resize(elements(gates));
+  inputs.v.resize(elements(workload.head_dim));
+  inputs.beta.resize(elements(1));
+  inputs.d_reading.resize(elements(workload.head_dim));
+}
+
+void draw_rows(const SlotLaw& law, Purpose purpose, const TokenAt& at, std::int64_t slots, std::span<std::int32_t> out,
+               SlotScratch& scratch) {
+  law.draw(purpose, at.stream, at.token, out, scratch);
+  for (std::int32_t& index : out) index += static_cast<std::int32_t>(at.stream * slots);
+}
+
+}  // namespace
+
+SparseInputs generate_inputs(const SparseWorkload& workload, Parallel& threads) {
+  SDM_REQUIRE(workload.distribution.kind != Distribution::Kind::replay, "captured inputs are loaded, not generated");
+  validate(workload);
+  const std::int64_t rows = workload.chunks() * workload.chunk;  // token rows, padding included
+  const std::int64_t gates = workload.gate == Gate::token ? 1 : workload.writes;
+  SparseInputs inputs;
+  resize_inputs(workload, rows, gates, inputs);
+  const SlotLaw law(workload);
+
+  threads.for_ranges(rows, 64, [&](std::int64_t begin, std::int64_t end) {
+    SlotScratch scratch;
+    for (std::int64_t row = begin; row < end; ++row) {
+      const std::int64_t chunk = row / workload.chunk;
+      const std::int64_t token = chunk / workload.streams * workload.chunk + row % workload.chunk;
+      if (token >= workload.tokens) continue;  // padding keeps its zeros
+      const TokenAt at{workload.seed, static_cast<std::uint32_t>(token),
+                       static_cast<std::uint32_t>(chunk % workload.streams)};
+      draw_rows(law, Purpose::write_slots, at, workload.slots, row_of(inputs.k_idx, row, workload.writes), scratch);
+      draw_rows(law, Purpose::read_slots, at, workload.slots, row_of(inputs.q_idx, row, workload.reads), scratch);
+      fill_strengths(at, Purpose::write_strength, workload.value_dtype, row_of(inputs.k, row, workload.writes));
+      fill_strengths(at, Purpose::read_strength, workload.value_dtype, row_of(inputs.q, row, workload.reads));
+      fill_row(at, Purpose::decay, row_of(inputs.g, row, gates), decay_of);
+      fill_row(at, Purpose::value, row_of(inputs.v, row, workload.head_dim), signed_unit);
+      fill_row(at, Purpose::write_gate, row_of(inputs.beta, row, 1), unit);
+      fill_row(at, Purpose::d_reading, row_of(inputs.d_reading, row, workload.head_dim), signed_unit);
+    }
+  });
+  return inputs;
+}
+
+}  // namespace sdm

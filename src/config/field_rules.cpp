@@ -117,8 +117,8 @@ std::string legal_text(const Field& field) {
       return field.multiple_of == 1 ? range : fmt::format("{} in steps of {}", range, field.multiple_of);
     }
     case ValueType::real:
-      return fmt::format("a number {} {} and at most {}", field.above_min ? "above" : "from", field.real_min,
-                         field.real_max);
+      return field.above_min ? fmt::format("a number above {}, at most {}", field.real_min, field.real_max)
+                             : fmt::format("a number from {} to {}", field.real_min, field.real_max);
     case ValueType::choice: break;
   }
   std::vector<std::string> words;

@@ -101,13 +101,35 @@ void judge_distribution(const SparseWorkload& w, const Layer& settings, const Ju
                "replay needs workload.distribution.file, a safetensors file with the inputs");
 }
 
+/// No memory holds more, and 64-bit byte counts of everything derived from it stay exact.
+constexpr double kMostElements = 72057594037927936.0;  // 2^56
+
+void judge_sparse_size(const SparseWorkload& w, const Judge& judge) {
+  const double entries = static_cast<double>(w.streams) * w.tokens * std::max(w.writes, w.reads);
+  const double elements = entries * w.head_dim;
+  judge.forbid(elements > kMostElements,
+               {"workload.tokens", "workload.streams", "workload.batch", "workload.heads", "workload.head_dim"},
+               fmt::format("{} streams * workload.tokens {} * the more of workload.writes {} and workload.reads {} * "
+                           "workload.head_dim {} = {:.3g} elements; at most 2^56",
+                           w.streams, w.tokens, w.writes, w.reads, w.head_dim, elements));
+}
+
+void judge_dense_size(const DenseWorkload& w, const Judge& judge) {
+  const double elements = static_cast<double>(w.batch) * w.heads * w.tokens * w.key_dim * w.value_dim;
+  judge.forbid(elements > kMostElements, {"workload.tokens", "workload.batch", "workload.heads", "workload.value_dim"},
+               fmt::format("workload.batch {} * workload.heads {} * workload.tokens {} * workload.key_dim {} * "
+                           "workload.value_dim {} = {:.3g} elements; at most 2^56",
+                           w.batch, w.heads, w.tokens, w.key_dim, w.value_dim, elements));
+}
+
 }  // namespace
 
 void resolve(Draft& draft, const Layer& settings, const Origin& fallback, Problems& problems) {
-  if (draft.kind != WorkloadKind::sparse) return;
   const Judge judge(settings, fallback, problems);
+  if (draft.kind == WorkloadKind::dense) return judge_dense_size(draft.dense, judge);
   resolve_streams(draft, settings, judge);
   judge_rows(draft.sparse, judge);
+  judge_sparse_size(draft.sparse, judge);
   judge_formats(draft, judge);
   judge_distribution(draft.sparse, settings, judge);
   const bool f32 = draft.gradient == GradientChoice::f32 || draft.sparse.bank_dtype == DType::f32;

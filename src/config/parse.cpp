@@ -13,7 +13,8 @@ namespace sdm {
 namespace config {
 namespace {
 
-constexpr std::size_t kLongestName = 200;
+/// A config's name goes into file names; a case's may be the long id of a swept case.
+constexpr std::size_t longest_name(bool of_case) { return of_case ? 2000 : 200; }
 
 const std::vector<std::string> kSharedKeys = {"workload", "variants", "launch", "sweep", "checks", "timing"};
 
@@ -29,13 +30,13 @@ bool legal_name(std::string_view name, bool of_case) {
     return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '-' || c == '.' ||
            (of_case && (c == '/' || c == '=' || c == '*' || c == '+'));
   };
-  return !name.empty() && name.size() <= kLongestName && std::all_of(name.begin(), name.end(), legal);
+  return !name.empty() && name.size() <= longest_name(of_case) && std::all_of(name.begin(), name.end(), legal);
 }
 
 std::string read_name(const JsonNode& object, const Origin& parent, bool of_case, Problems& problems) {
   const std::string path = parent.path.empty() ? "name" : parent.path + ".name";
   const std::string legal =
-      fmt::format("a text of 1 to {} letters, digits and _ - .{}", kLongestName, of_case ? " / = * +" : "");
+      fmt::format("a text of 1 to {} letters, digits and _ - .{}", longest_name(of_case), of_case ? " / = * +" : "");
   const JsonNode* node = object.find("name");
   if (!node) {
     problems.add({parent.file, parent.at, path}, "missing; legal: " + legal);

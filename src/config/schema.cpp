@@ -131,8 +131,9 @@ Json sweep_schema() {
   return object_schema(std::move(properties));
 }
 
-Json name_schema(const std::string& description, const std::string& characters) {
-  return {{"type", "string"}, {"maxLength", 200}, {"pattern", "^[" + characters + "]+$"}, {"description", description}};
+Json name_schema(const std::string& description, const std::string& characters, int longest) {
+  return {
+      {"type", "string"}, {"maxLength", longest}, {"pattern", "^[" + characters + "]+$"}, {"description", description}};
 }
 
 /// The keys that the top level and every case share.
@@ -162,13 +163,13 @@ Json definitions() {
 
 std::string config_schema_json() {
   using config::Json;
-  Json case_properties{{"name", config::name_schema("part of the case's id", "A-Za-z0-9_.\\-/=*+")}};
+  Json case_properties{{"name", config::name_schema("part of the case's id", "A-Za-z0-9_.\\-/=*+", 2000)}};
   case_properties.update(config::shared_properties());
   Json one_case = config::object_schema(std::move(case_properties));
   one_case["required"] = Json::array({"name"});
 
   Json properties{{"schema", {{"const", 1}}},
-                  {"name", config::name_schema("the first part of every case id", "A-Za-z0-9_.\\-")}};
+                  {"name", config::name_schema("the first part of every case id", "A-Za-z0-9_.\\-", 200)}};
   properties.update(config::shared_properties());
   properties["cases"] = {{"description", "each inherits the top level"},
                          {"type", "array"},

@@ -1,0 +1,101 @@
+#include "config/problems.h"
+
+#include <algorithm>
+
+namespace sdm {
+
+std::string ConfigProblem::text() const {
+  std::string out = file;
+  if (line > 0) out += fmt::format(":{}", line);
+  out += ": ";
+  if (!path.empty()) out += path + ": ";
+  return out + message;
+}
+
+namespace {
+
+std::string all_lines(const std::vector<ConfigProblem>& problems, std::size_t dropped) {
+  std::string out;
+  for (const ConfigProblem& problem : problems) {
+    if (!out.empty()) out += '\n';
+    out += problem.text();
+  }
+  if (dropped > 0) out += fmt::format("\nand {} more", dropped);
+  return out;
+}
+
+}  // namespace
+
+ConfigErrors::ConfigErrors(std::vector<ConfigProblem> problems_, std::size_t dropped)
+    : UserError(all_lines(problems_, dropped)), problems(std::move(problems_)) {}
+
+namespace config {
+
+void Problems::add(const Origin& origin, std::string message) {
+  ConfigProblem problem{origin.file, origin.at.line, origin.path, std::move(message)};
+  if (list_.size() >= kKept) {
+    ++dropped_;
+    return;
+  }
+  if (seen_.insert(problem.text()).second) list_.push_back(std::move(problem));
+}
+
+void Problems::raise() const {
+  if (!list_.empty()) throw ConfigErrors(list_, dropped_);
+}
+
+namespace {
+
+/// Optimal string alignment: insertions, deletions, replacements and swaps of neighbours cost 1 each.
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<std::vector<std::size_t>> cost(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
+  for (std::size_t i = 0; i <= a.size(); ++i) cost[i][0] = i;
+  for (std::size_t j = 0; j <= b.size(); ++j) cost[0][j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      cost[i][j] = std::min({cost[i - 1][j] + 1, cost[i][j - 1] + 1, cost[i - 1][j - 1] + (a[i - 1] != b[j - 1])});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        cost[i][j] = std::min(cost[i][j], cost[i - 2][j - 2] + 1);
+    }
+  }
+  return cost[a.size()][b.size()];
+}
+
+}  // namespace
+
+std::string did_you_mean(std::string_view word, const std::vector<std::string>& legal) {
+  constexpr std::size_t kLongest = 64;  // nobody mistypes a longer word, and the table is quadratic
+  if (word.empty() || word.size() > kLongest) return "";
+  const std::string* best = nullptr;
+  std::size_t best_distance = std::max<std::size_t>(1, word.size() / 3) + 1;
+  for (const std::string& candidate : legal) {
+    const std::size_t distance = edit_distance(word, candidate);
+    if (distance < best_distance) {
+      best_distance = distance;
+      best = &candidate;
+    }
+  }
+  return best ? fmt::format("; did you mean \"{}\"?", *best) : "";
+}
+
+std::string joined(const std::vector<std::string>& words) { return fmt::format("{}", fmt::join(words, ", ")); }
+
+std::string quoted(std::string_view text) {
+  constexpr std::size_t kShown = 60;
+  std::size_t cut = std::min(kShown, text.size());
+  while (cut < text.size() && cut > 0 && (static_cast<unsigned char>(text[cut]) & 0xc0) == 0x80) --cut;  // whole UTF-8
+  std::string out = "\"";
+  for (const char c : text.substr(0, cut)) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte == 0x7f) {
+      out += fmt::format("\\u{:04x}", static_cast<unsigned>(byte));
+    } else {
+      if (c == '"' || c == '\\') out += '\\';
+      out += c;
+    }
+  }
+  return out + (cut < text.size() ? "...\"" : "\"");
+}
+
+}  // namespace config
+}  // namespace sdm

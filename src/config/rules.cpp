@@ -1,0 +1,140 @@
+#include "config/rules.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace sdm::config {
+namespace {
+
+/// Reports combinations at the place of the first of the named paths that was given at all.
+class Judge {
+ public:
+  Judge(const Layer& settings, const Origin& fallback, Problems& problems)
+      : settings_(settings), fallback_(fallback), problems_(problems) {}
+
+  /// A path with a bad value was reported already: what follows from its default says nothing.
+  void forbid(bool wrong, const std::vector<std::string>& paths, const std::string& message) const {
+    if (!wrong) return;
+    const Origin* origin = nullptr;
+    for (const std::string& path : paths) {
+      const auto found = settings_.find(path);
+      if (found == settings_.end()) continue;
+      if (!found->second.valid) return;
+      if (!origin) origin = &found->second.origin;
+    }
+    Origin at = origin ? *origin : fallback_;
+    if (!origin) at.path += (at.path.empty() ? "" : ".") + paths[0];
+    problems_.add(at, message);
+  }
+
+ private:
+  const Layer& settings_;
+  const Origin& fallback_;
+  Problems& problems_;
+};
+
+void resolve_streams(Draft& draft, const Layer& settings, const Judge& judge) {
+  const bool split = settings.contains("workload.batch") || settings.contains("workload.heads");
+  if (!split) return;
+  const std::vector<std::string> paths = {"workload.streams", "workload.batch", "workload.heads"};
+  judge.forbid(
+      settings.contains("workload.streams"), paths,
+      "workload.streams and workload.batch or workload.heads are both given; legal: streams alone, or batch and heads");
+  const std::int64_t streams = draft.batch * draft.heads;  // both below 2^31
+  const bool many = streams > std::numeric_limits<std::int32_t>::max();
+  judge.forbid(many, {"workload.batch", "workload.heads"},
+               fmt::format("workload.batch {} * workload.heads {} = {} streams; at most 2147483647", draft.batch,
+                           draft.heads, streams));
+  if (!many) draft.sparse.streams = static_cast<std::int32_t>(streams);
+}
+
+void judge_rows(const SparseWorkload& w, const Judge& judge) {
+  judge.forbid(w.writes > w.slots, {"workload.writes", "workload.slots"},
+               fmt::format("workload.writes {} is more than workload.slots {}; the slots of a token are distinct",
+                           w.writes, w.slots));
+  judge.forbid(w.reads > w.slots, {"workload.reads", "workload.slots"},
+               fmt::format("workload.reads {} is more than workload.slots {}; the slots of a token are distinct",
+                           w.reads, w.slots));
+  judge.forbid(
+      w.rows() >= std::int64_t{1} << 31, {"workload.slots", "workload.streams", "workload.batch", "workload.heads"},
+      fmt::format(
+          "{} streams (workload.streams) * {} workload.slots = {} bank rows; legal: fewer than 2^31 = 2147483648",
+          w.streams, w.slots, w.rows()));
+}
+
+void judge_formats(const Draft& draft, const Judge& judge) {
+  const SparseWorkload& w = draft.sparse;
+  judge.forbid(
+      w.snapshot == SnapshotFormat::bf16 && w.bank_dtype != DType::f32, {"workload.snapshot", "workload.bank_dtype"},
+      fmt::format(
+          "workload.snapshot bf16 with workload.bank_dtype {}; bf16 snapshots round an f32 bank; legal with {}: "
+          "per_entry, raw, fp8, int4",
+          name_of(w.bank_dtype), name_of(w.bank_dtype)));
+  judge.forbid(draft.gradient == GradientChoice::bf16 && w.bank_dtype == DType::f32,
+               {"workload.grad_dtype", "workload.bank_dtype"},
+               "workload.grad_dtype bf16 with workload.bank_dtype f32; legal with an f32 bank: bank, f32");
+}
+
+void judge_distribution(const SparseWorkload& w, const Layer& settings, const Judge& judge) {
+  const Distribution& d = w.distribution;
+  const std::int32_t most = std::max(w.writes, w.reads);
+  const std::string wider = w.writes >= w.reads ? "workload.writes" : "workload.reads";
+  if (d.kind == Distribution::Kind::hot) {
+    judge.forbid(d.hot_slots < most, {"workload.distribution.slots", wider, "workload.distribution.kind"},
+                 fmt::format("workload.distribution.slots {} is fewer than {} {}; the slots of a token are distinct",
+                             d.hot_slots, wider, most));
+    judge.forbid(d.hot_slots > w.slots, {"workload.distribution.slots", "workload.slots", "workload.distribution.kind"},
+                 fmt::format("workload.distribution.slots {} is more than workload.slots {}", d.hot_slots, w.slots));
+  }
+  if (d.kind == Distribution::Kind::product_key) {
+    // Slot = a * floor(slots / A) + b with A = floor(sqrt(slots)): the pairs (a, b) may be a few fewer than the slots.
+    const auto first = std::max<std::int64_t>(1, static_cast<std::int64_t>(std::sqrt(static_cast<double>(w.slots))));
+    const std::int64_t pairs = first * (w.slots / first);
+    judge.forbid(
+        pairs < most, {wider, "workload.slots", "workload.distribution.kind"},
+        fmt::format("{} {} is more than the {} slots that product_key reaches of workload.slots {} ({} * {} keys)",
+                    wider, most, pairs, w.slots, first, w.slots / first));
+  }
+  judge.forbid(d.kind == Distribution::Kind::replay && !settings.contains("workload.distribution.file"),
+               {"workload.distribution.kind"},
+               "replay needs workload.distribution.file, a safetensors file with the inputs");
+}
+
+/// No memory holds more, and 64-bit byte counts of everything derived from it stay exact.
+constexpr double kMostElements = 72057594037927936.0;  // 2^56
+
+void judge_sparse_size(const SparseWorkload& w, const Judge& judge) {
+  const double entries = static_cast<double>(w.streams) * w.tokens * std::max(w.writes, w.reads);
+  const double elements = entries * w.head_dim;
+  judge.forbid(elements > kMostElements,
+               {"workload.tokens", "workload.streams", "workload.batch", "workload.heads", "workload.head_dim"},
+               fmt::format("{} streams * workload.tokens {} * the more of workload.writes {} and workload.reads {} * "
+                           "workload.head_dim {} = {:.3g} elements; at most 2^56",
+                           w.streams, w.tokens, w.writes, w.reads, w.head_dim, elements));
+}
+
+void judge_dense_size(const DenseWorkload& w, const Judge& judge) {
+  const double elements = static_cast<double>(w.batch) * w.heads * w.tokens * w.key_dim * w.value_dim;
+  judge.forbid(elements > kMostElements, {"workload.tokens", "workload.batch", "workload.heads", "workload.value_dim"},
+               fmt::format("workload.batch {} * workload.heads {} * workload.tokens {} * workload.key_dim {} * "
+                           "workload.value_dim {} = {:.3g} elements; at most 2^56",
+                           w.batch, w.heads, w.tokens, w.key_dim, w.value_dim, elements));
+}
+
+}  // namespace
+
+void resolve(Draft& draft, const Layer& settings, const Origin& fallback, Problems& problems) {
+  const Judge judge(settings, fallback, problems);
+  if (draft.kind == WorkloadKind::dense) return judge_dense_size(draft.dense, judge);
+  resolve_streams(draft, settings, judge);
+  judge_rows(draft.sparse, judge);
+  judge_sparse_size(draft.sparse, judge);
+  judge_formats(draft, judge);
+  judge_distribution(draft.sparse, settings, judge);
+  const bool f32 = draft.gradient == GradientChoice::f32 || draft.sparse.bank_dtype == DType::f32;
+  draft.gradient = f32 ? GradientChoice::f32 : GradientChoice::bf16;
+  draft.sparse.grad_dtype = f32 ? DType::f32 : DType::bf16;
+}
+
+}  // namespace sdm::config

@@ -34,6 +34,7 @@ class SafetensorsTest : public testing::Test {
     return store(bytes + header + data);
   }
   std::string store(const std::string& bytes) const {
+    fs::remove(path());  // some file systems wait for the disk when a file is cut to nothing and rewritten
     std::ofstream(path(), std::ios::binary) << bytes;
     return path();
   }

@@ -34,6 +34,7 @@ class SafetensorsTest : public testing::Test {
     return store(bytes + header + data);
   }
   std::string store(const std::string& bytes) const {
+    fs::remove(path());  // some file systems wait for the disk when a file is cut to nothing and rewritten
     std::ofstream(path(), std::ios::binary) << bytes;
     return path();
   }
@@ -214,13 +215,14 @@ TEST_F(SafetensorsTest, MutatedFilesNeverCrash) {
                     {{"case", "{}"}}, false);
   const std::string good = read_file(path("good"));
   const unsigned seed = std::random_device{}();
-  SCOPED_TRACE(fmt::format("seed {}", seed));
+  std::printf("seed %u\n", seed);  // a crash would take a trace with it
+  std::fflush(stdout);
   std::mt19937 random(seed);
   int accepted = 0, refused = 0;
   for (int round = 0; round < 6000; ++round) {
     std::string bytes = good;
     const int edits = 1 + static_cast<int>(random() % 3);
-    for (int i = 0; i < edits; ++i) {
+    for (int i = 0; i < edits && !bytes.empty(); ++i) {
       const std::size_t at = random() % bytes.size();
       switch (random() % 5) {
         case 0: bytes[at] = static_cast<char>(random()); break;

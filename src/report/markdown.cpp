@@ -1,0 +1,82 @@
+#include "base/error.h"
+#include "base/text.h"
+#include "report/layout.h"
+#include "report/render.h"
+#include "report/rows.h"
+
+namespace sdm {
+namespace {
+
+/// Text inside a table cell or paragraph: characters that Markdown or HTML would take for markup are escaped.
+std::string plain(const std::string& text) {
+  std::string out;
+  for (const char c : one_line(text)) {
+    if (c == '<')
+      out += "&lt;";
+    else if (c == '&')
+      out += "&amp;";
+    else if (std::string_view("\\`*_[]|>#").find(c) != std::string_view::npos)
+      out += {'\\', c};
+    else
+      out += c;
+  }
+  return out;
+}
+
+std::string row_line(const std::vector<std::string>& cells) {
+  std::string out = "|";
+  for (const std::string& cell : cells) out += " " + cell + " |";
+  return out + "\n";
+}
+
+std::string maybe(const std::optional<double>& value, double factor) {
+  return value ? with_thousands(*value * factor, 1) : "";
+}
+
+std::string timings(const CaseResult& result) {
+  const std::vector<TimingRow> rows = timing_rows(result);
+  if (rows.empty()) return "";
+  std::string out = row_line({"stage", "calls", "median", "q1 – q3", "min", "GB/s", "% roof", "variant"});
+  out += "|:--|--:|--:|--:|--:|--:|--:|:--|\n";
+  for (const TimingRow& row : rows) {
+    const SampleStats& time = *row.time;
+    const bool measured = !time.samples_us.empty();
+    const std::string label = plain(row_label(row));
+    out += row_line(
+        {row.is_pass ? "**" + label + "**" : label, row.calls ? with_thousands(std::int64_t{*row.calls}) : "",
+         measured ? human_microseconds(time.median_us) : "–",
+         measured ? fmt::format("{} – {}", human_microseconds(time.q1_us), human_microseconds(time.q3_us)) : "–",
+         measured ? human_microseconds(time.min_us) : "–", maybe(row.bytes_per_second, 1e-9),
+         maybe(row.roof_percent, 1), plain(variant_label(row.variant))});
+  }
+  return out + "\n";
+}
+
+std::string checks(const CaseResult& result) {
+  if (result.checks.empty()) return "";
+  std::string out = row_line({"check", "status", "detail"}) + "|:--|:--|:--|\n";
+  for (const CheckResult& check : result.checks) {
+    std::string detail = plain(check.detail);
+    if (!check.rerun.empty()) detail += fmt::format("{}rerun: {}", detail.empty() ? "" : "<br>", plain(check.rerun));
+    out += row_line({plain(check.name), plain(std::string(name_of(check.status))), detail});
+  }
+  return out + "\n";
+}
+
+}  // namespace
+
+std::string render_markdown(const Report& report, const RenderOptions&) {
+  std::string out = plain(title_line(report)) + "\n\n" + plain(summary_line(report)) + "\n\n";
+  for (const CaseResult& result : report.cases) {
+    out += fmt::format("### {}\n\n**{}**{}\n\n", plain(result.id), plain(std::string(name_of(result.status))),
+                       result.reason.empty() ? "" : ": " + plain(result.reason));
+    const std::string facts = join(fact_phrases(result), " · ");
+    if (!facts.empty()) out += plain(facts) + "\n\n";
+    out += timings(result);
+    for (const std::string& note : timing_notes(result)) out += "Note: " + plain(note) + "\n\n";
+    out += checks(result);
+  }
+  return out;
+}
+
+}  // namespace sdm

@@ -6,12 +6,17 @@
 
 namespace sdm::host {
 
-/// The number of parts: enough threads to fill a large GPU (64 Ki), at least 8 entries a part; a power of two.
-inline std::int32_t sum_groups(std::int64_t owners, int entries, int threads_per_owner) {
-  constexpr std::int64_t kEnoughThreads = 64 * 1024;
+/// The number of parts: a power of two, enough for `vectors` 16-byte vectors a row to make `enough` threads a token, at
+/// least 8 entries a part. Streams, tokens and chunk have no say, so a stream's bits do not depend on its neighbours.
+inline std::int32_t sum_groups(std::int64_t vectors, int entries, int enough) {
   std::int32_t groups = 1;
-  while (owners * threads_per_owner * groups < kEnoughThreads && entries / (2 * groups) >= 8) groups *= 2;
+  while (vectors * groups < enough && entries / (2 * groups) >= 8) groups *= 2;
   return groups;
+}
+
+/// 16-byte vectors of a row, the last one partial; at least a row group of 8 threads.
+inline std::int64_t row_vectors(std::int64_t head_dim, DType dtype) {
+  return std::max<std::int64_t>(8, (head_dim * static_cast<std::int64_t>(size_of(dtype)) + 15) / 16);
 }
 
 /// out[d] = the sum over entries of weight(e) * row(e)[d]. `scratch` holds 2*columns floats.

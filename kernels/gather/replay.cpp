@@ -44,9 +44,8 @@ void stash_token(const Params& p, std::int64_t row) {
 }  // namespace
 
 std::int32_t groups_for(const Dims& dims, DType bank) {
-  const std::int64_t operands = 2 * std::int64_t{dims.streams} * dims.chunk;
-  const int vectors = static_cast<int>((dims.head_dim * static_cast<std::int64_t>(size_of(bank)) + 15) / 16);
-  return host::sum_groups(operands, std::min(dims.writes, dims.reads), std::max(8, vectors));
+  constexpr int kThreadsPerOperand = 64;  // fills an H200 from 512 tokens a step on
+  return host::sum_groups(host::row_vectors(dims.head_dim, bank), std::min(dims.writes, dims.reads), kThreadsPerOperand);
 }
 
 void replay(const Params& p, Parallel& threads) {

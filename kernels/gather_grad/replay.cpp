@@ -46,8 +46,8 @@ DotShape dot_shape(std::int32_t head_dim, DType grad) {
 }
 
 std::int32_t groups_for(const Dims& dims, DType grad) {
-  const int vectors = static_cast<int>((dims.head_dim * static_cast<std::int64_t>(size_of(grad)) + 15) / 16);
-  return host::sum_groups(std::int64_t{dims.streams} * dims.chunk, dims.writes, std::max(8, vectors));
+  constexpr int kThreadsPerToken = 128;  // twice gather's: one operand instead of two
+  return host::sum_groups(host::row_vectors(dims.head_dim, grad), dims.writes, kThreadsPerToken);
 }
 
 void replay(const Params& p, Parallel& threads) {

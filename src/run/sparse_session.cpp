@@ -1,0 +1,156 @@
+#include "run/sparse_session.h"
+
+#include <algorithm>
+
+#include "base/digest.h"
+#include "numerics/formats.h"
+
+namespace sdm {
+namespace {
+
+constexpr std::int64_t kPieceElements = std::int64_t{16} << 20;  ///< banks travel in pieces of this many elements
+
+/// Strengths and indices are held widest on the host and stored in the workload's dtype.
+template <typename Stored, typename Source, typename Convert>
+std::vector<Stored> converted(const std::vector<Source>& source, Convert&& convert) {
+  std::vector<Stored> stored(source.size());
+  std::transform(source.begin(), source.end(), stored.begin(), convert);
+  return stored;
+}
+
+}  // namespace
+
+SparseSession::SparseSession(const SparseWorkload& workload, const SparseInputs& inputs, Backend& backend, Parallel& threads,
+                             const std::map<std::string, std::string>& variants)
+    : inputs_(inputs), backend_(backend), threads_(threads), context_(backend.launch_context()), buffers_(workload),
+      plan_(make_plan(variants, buffers_, backend.device())),
+      arena_(std::make_unique<Arena>(backend, buffers_.tensors())) {
+  load_inputs();
+}
+
+std::uint64_t SparseSession::bytes_for(const SparseWorkload& workload) {
+  SparseBuffers buffers(workload);
+  return Arena::bytes_for(buffers.tensors());
+}
+
+void SparseSession::load_inputs() {
+  const auto upload = [&](const Tensor& tensor, const auto& values) {
+    SDM_REQUIRE(values.size() * sizeof(values[0]) == tensor.bytes(), "{} has {} values, {} bytes were planned", tensor.name,
+                values.size(), tensor.bytes());
+    backend_.upload(tensor.data, values.data(), tensor.bytes());
+  };
+  const auto upload_index = [&](const Tensor& tensor, const std::vector<std::int32_t>& values) {
+    if (tensor.dtype == DType::i32) return upload(tensor, values);
+    upload(tensor, converted<std::int64_t>(values, [](std::int32_t i) { return std::int64_t{i}; }));
+  };
+  const auto upload_value = [&](const Tensor& tensor, const std::vector<float>& values) {
+    if (tensor.dtype == DType::f32) return upload(tensor, values);
+    upload(tensor, converted<bf16_t>(values, [](float x) { return to_bf16(x); }));
+  };
+  upload_index(buffers_.k_idx, inputs_.k_idx);
+  upload_index(buffers_.q_idx, inputs_.q_idx);
+  upload_value(buffers_.k, inputs_.k);
+  upload_value(buffers_.q, inputs_.q);
+  upload(buffers_.g, inputs_.g);
+  upload(buffers_.v, inputs_.v);
+  upload(buffers_.beta, inputs_.beta);
+  upload(buffers_.d_reading, inputs_.d_reading);
+}
+
+void SparseSession::initial_bank(BankKind kind, std::int64_t first, std::int64_t count, void* out) const {
+  fill_bank(buffers_.workload, inputs_, kind, first, count, out, threads_);
+}
+
+void SparseSession::load_bank(const Tensor& tensor, BankKind kind) {
+  if (kind == BankKind::gradient && !buffers_.workload.final_bank_gradient && inputs_.d_final_bank.empty())
+    return backend_.fill(tensor.data, 0, tensor.bytes());
+  if (!backend_.device()) return initial_bank(kind, 0, tensor.count(), tensor.data);
+  std::vector<std::byte> piece(static_cast<std::size_t>(std::min(tensor.count(), kPieceElements)) * size_of(tensor.dtype));
+  for (std::int64_t first = 0; first < tensor.count(); first += kPieceElements) {
+    const std::int64_t count = std::min(kPieceElements, tensor.count() - first);
+    initial_bank(kind, first, count, piece.data());
+    backend_.upload(tensor.as<std::byte>() + first * static_cast<std::int64_t>(size_of(tensor.dtype)), piece.data(),
+                    static_cast<std::size_t>(count) * size_of(tensor.dtype));
+  }
+}
+
+void SparseSession::restore_banks() {
+  load_bank(buffers_.bank, BankKind::memory);
+  load_bank(buffers_.grad, BankKind::gradient);
+}
+
+void SparseSession::restore(std::uint8_t poison) {
+  for (const Tensor* tensor : std::as_const(buffers_).tensors()) {
+    if (tensor->role == Tensor::Role::output || tensor->role == Tensor::Role::scratch) backend_.fill(tensor->data, poison, tensor->bytes());
+    if (tensor->role == Tensor::Role::sparse) backend_.fill(tensor->data, 0, tensor->bytes());
+  }
+  arena_->write_guards();
+  restore_banks();
+}
+
+void SparseSession::run(Pass pass, StageObserver* observer) {
+  Executor executor(backend_, threads_, context_, observer);
+  if (pass == Pass::forward) forward(executor, plan_, buffers_);
+  else backward(executor, plan_, buffers_);
+}
+
+std::vector<std::byte> SparseSession::download(const Tensor& tensor) const {
+  std::vector<std::byte> bytes(tensor.bytes());
+  backend_.download(bytes.data(), tensor.data, bytes.size());
+  return bytes;
+}
+
+std::vector<float> SparseSession::download_floats(const Tensor& tensor) const {
+  const std::vector<std::byte> bytes = download(tensor);
+  std::vector<float> floats(static_cast<std::size_t>(tensor.count()));
+  if (tensor.dtype == DType::f32) {
+    std::copy_n(reinterpret_cast<const float*>(bytes.data()), floats.size(), floats.begin());
+  } else {
+    SDM_REQUIRE(tensor.dtype == DType::bf16, "{} is no tensor of floats", tensor.name);
+    std::transform(reinterpret_cast<const bf16_t*>(bytes.data()), reinterpret_cast<const bf16_t*>(bytes.data()) + floats.size(),
+                   floats.begin(), [](bf16_t x) { return from_bf16(x); });
+  }
+  return floats;
+}
+
+std::string SparseSession::digest(const Tensor& tensor) const {
+  Digest digest;
+  constexpr std::size_t kPiece = std::size_t{64} << 20;
+  std::vector<std::byte> piece;
+  const auto* at = tensor.as<const std::byte>();
+  for (std::uint64_t done = 0; done < tensor.bytes(); done += kPiece) {
+    const std::size_t size = std::min<std::uint64_t>(kPiece, tensor.bytes() - done);
+    const std::byte* source = at + done;
+    if (backend_.device()) {
+      piece.resize(size);
+      backend_.download(piece.data(), source, size);
+      source = piece.data();
+    }
+    digest.update_values(tensor.dtype, {source, size});
+  }
+  return digest.hex();
+}
+
+Digests SparseSession::digests(Pass pass) const {
+  std::map<std::string_view, bool> in_forward;
+  for (const char* stage : {"group_entries", "decay_sums", "interactions", "solve", "combine", "gather", "mix", "write"})
+    in_forward[stage] = true;
+  std::vector<std::pair<std::string, const Tensor*>> jobs;
+  for (const Tensor* tensor : buffers_.tensors())
+    if (!tensor->stage.empty() && tensor->role != Tensor::Role::scratch && in_forward.contains(tensor->stage) == (pass == Pass::forward))
+      jobs.emplace_back(tensor->stage, tensor);
+  jobs.emplace_back(pass == Pass::forward ? "write" : "undo", &buffers_.bank);
+  if (pass == Pass::backward) jobs.emplace_back("read_grad", &buffers_.grad);
+
+  std::vector<std::string> hex(jobs.size());
+  const auto hash = [&](std::int64_t i) { hex[static_cast<std::size_t>(i)] = digest(*jobs[static_cast<std::size_t>(i)].second); };
+  if (backend_.device())  // one stream: downloads take turns
+    for (std::size_t i = 0; i < jobs.size(); ++i) hash(static_cast<std::int64_t>(i));
+  else
+    threads_.for_each(static_cast<std::int64_t>(jobs.size()), hash);
+  Digests digests;
+  for (std::size_t i = 0; i < jobs.size(); ++i) digests[jobs[i].first][std::string(jobs[i].second->name)] = hex[i];
+  return digests;
+}
+
+}  // namespace sdm

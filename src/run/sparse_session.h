@@ -1,0 +1,75 @@
+#pragma once
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backend/arena.h"
+#include "backend/executor.h"
+#include "pipeline/sparse.h"
+
+namespace sdm {
+
+/// stage -> tensor -> XXH3-128 hex of what the stage left in the tensor.
+using Digests = std::map<std::string, std::map<std::string, std::string>>;
+
+enum class Pass : std::uint8_t { forward, backward };
+constexpr std::string_view name_of(Pass pass) { return pass == Pass::forward ? "forward" : "backward"; }
+
+/// A sparse workload, resident on one backend: buffers, plan, and the two passes. Results are deterministic; a session
+/// can be restored and run again any number of times.
+class SparseSession {
+ public:
+  /// Allocates and loads the inputs. Throws Unsupported where no variant accepts the case, CudaError or std::bad_alloc
+  /// where memory is short.
+  SparseSession(const SparseWorkload& workload, const SparseInputs& inputs, Backend& backend, Parallel& threads,
+                const std::map<std::string, std::string>& variants);
+
+  /// Bytes of device memory that a session takes.
+  static std::uint64_t bytes_for(const SparseWorkload& workload);
+
+  /// Banks to their initial contents, outputs to `poison`, snapshots to zero, guards intact.
+  void restore(std::uint8_t poison = Arena::kPoisonByte);
+  /// Only what the passes need: banks to their initial contents.
+  void restore_banks();
+
+  void run(Pass pass, StageObserver* observer = nullptr);
+  void run_training_step(StageObserver* observer = nullptr) {
+    run(Pass::forward, observer);
+    run(Pass::backward, observer);
+  }
+
+  /// Digests of everything that the stages of `pass` left, the banks included (forward: bank under write; backward:
+  /// bank under undo, grad under read_grad). To be called right after the pass.
+  Digests digests(Pass pass) const;
+  std::string digest(const Tensor& tensor) const;
+
+  /// A copy of a tensor on the host.
+  std::vector<std::byte> download(const Tensor& tensor) const;
+  /// The same as floats; the tensor must be f32 or bf16.
+  std::vector<float> download_floats(const Tensor& tensor) const;
+
+  const SparseBuffers& buffers() const { return buffers_; }
+  const SparsePlan& plan() const { return plan_; }
+  Arena& arena() { return *arena_; }
+  Backend& backend() const { return backend_; }
+  std::map<std::string, ResolvedVariant> resolved() const { return describe(plan_, buffers_, context_); }
+  void set_geometry(const Geometry& geometry) { context_.geometry = geometry; }
+  /// Reads the bank's initial contents of elements [first, first+count) in its own dtype.
+  void initial_bank(BankKind kind, std::int64_t first, std::int64_t count, void* out) const;
+
+ private:
+  void load_inputs();
+  void load_bank(const Tensor& tensor, BankKind kind);
+
+  const SparseInputs& inputs_;
+  Backend& backend_;
+  Parallel& threads_;
+  LaunchContext context_;
+  SparseBuffers buffers_;
+  SparsePlan plan_;
+  std::unique_ptr<Arena> arena_;
+};
+
+}  // namespace sdm

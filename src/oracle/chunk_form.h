@@ -14,7 +14,8 @@ inline constexpr double kU2 = kU * kU;
 struct Triangle {
   int n = 0;
   std::vector<double> x;
-  explicit Triangle(int size = 0) : n(size), x(std::size_t(size) * size, 0.0) {}
+  Triangle() = default;
+  explicit Triangle(int size) : n(size), x(std::size_t(size) * size, 0.0) {}
   double& operator()(int i, int j) { return x[std::size_t(i) * n + j]; }
   double operator()(int i, int j) const { return x[std::size_t(i) * n + j]; }
 };

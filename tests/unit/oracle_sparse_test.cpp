@@ -157,8 +157,8 @@ TEST(OracleSparse, ResultsDoNotDependOnThreads) {
   w.slots = 32;
   const DrawnCase c = draw_case(w, 3);
   Parallel one(1), many(4);
-  const OracleResult a = run_oracle(w, c.inputs, c.bank, c.d_final, kPure, one);
-  const OracleResult b = run_oracle(w, c.inputs, c.bank, c.d_final, kPure, many);
+  const OracleResult a = run_oracle(w, c.inputs, c.bank, c.d_final, {}, one);
+  const OracleResult b = run_oracle(w, c.inputs, c.bank, c.d_final, {}, many);
   EXPECT_EQ(a.reading.value, b.reading.value);
   EXPECT_EQ(a.d_bank.value, b.d_bank.value);
   EXPECT_EQ(a.d_g.value, b.d_g.value);

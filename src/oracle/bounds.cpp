@@ -13,7 +13,7 @@ namespace sdm {
 
 namespace oracle {
 
-double rms_safety(std::int64_t count) { return 2 + (kSafety - 2) / std::sqrt(static_cast<double>(count)); }
+double rms_safety(std::int64_t count) { return 3 + (kSafety - 3) / std::sqrt(static_cast<double>(count)); }
 
 double variance_after_rounding(double x, double variance, DType dtype, bool rounded) {
   if (rounded && variance == 0) return 0;

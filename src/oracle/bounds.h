@@ -17,7 +17,7 @@ namespace oracle {
 /// and moderate correlation between terms.
 inline constexpr double kSafety = 8.0;
 
-/// Factor of the rms bound over `count` elements: kSafety for one, near 2 for many (docs/oracle.md, "Verdict").
+/// Factor of the rms bound over `count` elements: kSafety for one, 3 for many (docs/oracle.md, "Verdict").
 double rms_safety(std::int64_t count);
 
 /// Absolute slack of every bound: what subnormal weights may lose.

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <limits>
 
 #include "oracle_chunked.h"
 
@@ -92,10 +93,132 @@ TEST(OracleBounds, AcceptRandomShapes) {
   for (std::uint64_t seed = begin; seed < end; ++seed) {
     Rng rng(seed);
     const SparseWorkload w = drawn_shape(rng);
-    const std::int64_t hot = rng() % 3 == 0 ? std::max(w.writes, w.reads) + int(rng() % 4) : 0;
+    const std::int64_t hot =
+        rng() % 3 == 0 ? std::min<std::int64_t>(w.slots, std::max(w.writes, w.reads) + int(rng() % 4)) : 0;
     const bool positive = rng() % 3 == 0, round_bank = rng() % 5 != 0;
     SCOPED_TRACE(fmt::format("seed {} hot {} positive {} round {}", seed, hot, positive, round_bank));
     expect_accepted(draw_case(w, seed, hot, positive), threads, round_bank);
+  }
+}
+
+TEST(OracleBounds, AcceptLargeAndExtremeShapes) {
+  Parallel threads(1);
+  SparseWorkload long_chunk;
+  long_chunk.tokens = 600;
+  long_chunk.chunk = 256;
+  long_chunk.writes = long_chunk.reads = 32;
+  long_chunk.head_dim = 20;
+  long_chunk.slots = 512;
+  expect_accepted(draw_case(long_chunk, 1), threads);
+  expect_accepted(draw_case(long_chunk, 2, 32), threads);  // every token writes and reads every slot
+  expect_accepted(draw_case(long_chunk, 3, 40, true), threads);
+  SparseWorkload one = long_chunk;
+  one.writes = one.reads = one.head_dim = 1;
+  one.slots = 2;
+  expect_accepted(draw_case(one, 4), threads);
+  one.bank_dtype = one.grad_dtype = DType::f32;
+  expect_accepted(draw_case(one, 5, 1), threads);
+  SparseWorkload many_steps = long_chunk;
+  many_steps.chunk = 8;
+  many_steps.final_bank_gradient = true;
+  expect_accepted(draw_case(many_steps, 6), threads);
+  many_steps.snapshot = SnapshotFormat::int4;
+  expect_accepted(draw_case(many_steps, 7, 64), threads);
+}
+
+SparseWorkload ordinary(DType bank, SnapshotFormat snapshot, Gate gate) {
+  SparseWorkload w;
+  w.streams = 2;
+  w.tokens = 61;
+  w.chunk = 16;
+  w.writes = w.reads = 16;
+  w.head_dim = 64;
+  w.slots = 128;
+  w.bank_dtype = w.grad_dtype = bank;
+  w.snapshot = snapshot;
+  w.gate = gate;
+  w.final_bank_gradient = true;
+  return w;
+}
+
+bool rejected(const DrawnCase& c, Fault fault, Parallel& threads) {
+  const auto verdicts = judge(c, fault, true, threads);
+  return std::any_of(verdicts.begin(), verdicts.end(), [](const OutputVerdict& v) { return !v.passed; });
+}
+
+/// Faults that only change when or how rows are rounded show only where rounding does something.
+bool changes_rounding_only(Fault f) {
+  return f == Fault::bank_not_rounded || f == Fault::bank_truncated || f == Fault::bank_rounded_twice ||
+         f == Fault::grad_not_rounded || f == Fault::grad_rounded_once;
+}
+
+TEST(OracleBounds, RejectPlantedFaults) {
+  Parallel threads(1);
+  for (int i = 1; i < static_cast<int>(Fault::count); ++i) {
+    const auto fault = static_cast<Fault>(i);
+    for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+      SCOPED_TRACE(fmt::format("fault {} seed {}", i, seed));
+      const Gate gate = seed % 2 ? Gate::token : Gate::write;
+      if (fault == Fault::quantized_scale_off) {
+        EXPECT_TRUE(rejected(draw_case(ordinary(DType::bf16, SnapshotFormat::fp8, gate), seed), fault, threads));
+        EXPECT_TRUE(rejected(draw_case(ordinary(DType::bf16, SnapshotFormat::int4, gate), seed), fault, threads));
+        continue;
+      }
+      EXPECT_TRUE(rejected(draw_case(ordinary(DType::bf16, SnapshotFormat::raw, gate), seed), fault, threads));
+      if (changes_rounding_only(fault)) continue;
+      EXPECT_TRUE(rejected(draw_case(ordinary(DType::f32, SnapshotFormat::raw, gate), seed), fault, threads));
+    }
+  }
+}
+
+/// The same tokens cut into chunks of another length: rows are rounded at other places and nothing else changes.
+TEST(OracleBounds, RejectRoundingAtOtherTokens) {
+  Parallel threads(1);
+  for (int chunk : {1, 8, 32}) {
+    SparseWorkload w = ordinary(DType::bf16, SnapshotFormat::raw, Gate::token);
+    w.streams = 1;  // then the padded layouts of all chunk lengths agree
+    w.tokens = 64;
+    DrawnCase c = draw_case(w, 9);
+    EXPECT_FALSE(rejected(c, Fault::none, threads));
+    const OracleResult r = run_oracle(w, c.inputs, c.bank, c.d_final, {}, threads);
+    c.workload.chunk = chunk;
+    const auto got = Chunked<float>(c, true, Fault::none).run();
+    for (const OutputVerdict& v : compare(w, r,
+                                          {.reading = got.reading,
+                                          .final_bank = {},
+                                          .d_bank = got.d_bank,
+                                          .d_k = {},
+                                          .d_q = {},
+                                          .d_v = got.d_v,
+                                          .d_beta = {},
+                                          .d_g = {}}))
+      EXPECT_FALSE(v.passed) << v.detail;
+  }
+}
+
+TEST(OracleBounds, AnomaliesMustMatchInPlace) {
+  Parallel threads(1);
+  const DrawnCase c = draw_case(ordinary(DType::f32, SnapshotFormat::raw, Gate::token), 5);
+  const OracleResult r = run_oracle(c.workload, c.inputs, c.bank, c.d_final, {}, threads);
+  std::vector<float> reading(r.reading.value.begin(), r.reading.value.end());
+  const auto verdict = [&] {
+    return compare(c.workload, r,
+                   {.reading = reading,
+                    .final_bank = {},
+                    .d_bank = {},
+                    .d_k = {},
+                    .d_q = {},
+                    .d_v = {},
+                    .d_beta = {},
+                    .d_g = {}})[0];
+  };
+  EXPECT_TRUE(verdict().passed);
+  for (float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+    const float good = std::exchange(reading[1234], bad);
+    EXPECT_FALSE(verdict().passed);
+    EXPECT_EQ(verdict().anomalies, 1);
+    EXPECT_EQ(verdict().worst_coordinate, (std::vector<std::int64_t>{1, 3, 18}));  // 1234 = (1*16 + 3)*64 + 18
+    reading[1234] = good;
   }
 }
 

@@ -25,12 +25,14 @@ class StageObserver {
 /// host.
 class Executor {
  public:
-  Executor(Backend& backend, Parallel& threads, LaunchContext context, StageObserver* observer = nullptr)
-      : backend_(backend), threads_(threads), context_(context), observer_(observer) {}
+  /// `only`: run the calls of this stage alone and leave all others out (to time it); empty: run all.
+  Executor(Backend& backend, Parallel& threads, LaunchContext context, StageObserver* observer = nullptr, std::string_view only = {})
+      : backend_(backend), threads_(threads), context_(context), observer_(observer), only_(only) {}
 
   template <typename Params>
   void run(const StagePick<Params>& pick, const Params& params) {
     StageCall call{pick.stage->name, -1};
+    if (!only_.empty() && only_ != call.stage) return;
     if constexpr (requires { params.step; }) call.step = params.step;
     if (observer_) observer_->before(call);
     backend_.push_range(call.stage);
@@ -49,6 +51,7 @@ class Executor {
   Parallel& threads_;
   LaunchContext context_;
   StageObserver* observer_;
+  std::string_view only_;
 };
 
 }  // namespace sdm

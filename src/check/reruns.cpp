@@ -1,6 +1,7 @@
 // Checks that run the case again and compare digests: repeat, disturbed, agree, guards.
 #include <fmt/format.h>
 
+#include "base/error.h"
 #include "check/check.h"
 
 namespace sdm::check {

@@ -61,10 +61,22 @@ void SparseSession::initial_bank(BankKind kind, std::int64_t first, std::int64_t
   fill_bank(buffers_.workload, inputs_, kind, first, count, out, threads_);
 }
 
+SparseSession::~SparseSession() {
+  for (const auto& [kind, memory] : pristine_) backend_.release(memory);
+}
+
 void SparseSession::load_bank(const Tensor& tensor, BankKind kind) {
   if (kind == BankKind::gradient && !buffers_.workload.final_bank_gradient && inputs_.d_final_bank.empty())
     return backend_.fill(tensor.data, 0, tensor.bytes());
   if (!backend_.device()) return initial_bank(kind, 0, tensor.count(), tensor.data);
+  if (const auto copy = pristine_.find(kind); copy != pristine_.end()) return backend_.copy(tensor.data, copy->second, tensor.bytes());
+  generate_bank(tensor, kind);
+  if (backend_.free_memory() < tensor.bytes() + (std::uint64_t{1} << 30)) return;
+  void* memory = pristine_[kind] = backend_.allocate(tensor.bytes());
+  backend_.copy(memory, tensor.data, tensor.bytes());
+}
+
+void SparseSession::generate_bank(const Tensor& tensor, BankKind kind) {
   std::vector<std::byte> piece(static_cast<std::size_t>(std::min(tensor.count(), kPieceElements)) * size_of(tensor.dtype));
   for (std::int64_t first = 0; first < tensor.count(); first += kPieceElements) {
     const std::int64_t count = std::min(kPieceElements, tensor.count() - first);
@@ -88,8 +100,8 @@ void SparseSession::restore(std::uint8_t poison) {
   restore_banks();
 }
 
-void SparseSession::run(Pass pass, StageObserver* observer) {
-  Executor executor(backend_, threads_, context_, observer);
+void SparseSession::run_only(Pass pass, std::string_view stage, StageObserver* observer) {
+  Executor executor(backend_, threads_, context_, observer, stage);
   if (pass == Pass::forward) forward(executor, plan_, buffers_);
   else backward(executor, plan_, buffers_);
 }

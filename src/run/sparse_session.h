@@ -26,6 +26,10 @@ class SparseSession {
   SparseSession(const SparseWorkload& workload, const SparseInputs& inputs, Backend& backend, Parallel& threads,
                 const std::map<std::string, std::string>& variants);
 
+  ~SparseSession();
+  SparseSession(const SparseSession&) = delete;
+  SparseSession& operator=(const SparseSession&) = delete;
+
   /// Bytes of device memory that a session takes.
   static std::uint64_t bytes_for(const SparseWorkload& workload);
 
@@ -34,7 +38,9 @@ class SparseSession {
   /// Only what the passes need: banks to their initial contents.
   void restore_banks();
 
-  void run(Pass pass, StageObserver* observer = nullptr);
+  void run(Pass pass, StageObserver* observer = nullptr) { run_only(pass, {}, observer); }
+  /// The calls of one stage alone, for timing; all of them where `stage` is empty.
+  void run_only(Pass pass, std::string_view stage, StageObserver* observer);
   void run_training_step(StageObserver* observer = nullptr) {
     run(Pass::forward, observer);
     run(Pass::backward, observer);
@@ -62,6 +68,7 @@ class SparseSession {
  private:
   void load_inputs();
   void load_bank(const Tensor& tensor, BankKind kind);
+  void generate_bank(const Tensor& tensor, BankKind kind);
 
   const SparseInputs& inputs_;
   Backend& backend_;
@@ -70,6 +77,7 @@ class SparseSession {
   SparseBuffers buffers_;
   SparsePlan plan_;
   std::unique_ptr<Arena> arena_;
+  std::map<BankKind, void*> pristine_;  ///< device copies of initial banks, made at the first restore where memory allows
 };
 
 }  // namespace sdm

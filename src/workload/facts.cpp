@@ -85,6 +85,29 @@ GroupCount count_groups(const SparseWorkload& workload, std::span<const std::int
   return total;
 }
 
+/// Distinct (chunk, row) pairs over both sides.
+std::int64_t count_touched(const SparseWorkload& workload, const SparseInputs& inputs, Parallel& threads) {
+  std::atomic<std::int64_t> total{0};
+  threads.for_ranges(workload.chunks(), 8, [&](std::int64_t begin, std::int64_t end) {
+    std::int64_t mine = 0;
+    StampedMap seen(std::int64_t{workload.chunk} * (workload.writes + workload.reads));
+    const auto mark = [&](std::span<const std::int32_t> rows) {
+      for (const std::int32_t row : rows) mine += seen.at(static_cast<std::uint32_t>(row), 0)++ == 0 ? 1 : 0;
+    };
+    for (std::int64_t chunk = begin; chunk < end; ++chunk) {
+      seen.clear();
+      const std::int64_t tokens = std::min<std::int64_t>(workload.chunk, workload.tokens - chunk / workload.streams * workload.chunk);
+      const auto part = [&](const std::vector<std::int32_t>& index, std::int64_t width) {
+        return std::span(index).subspan(static_cast<std::size_t>(chunk * workload.chunk * width), static_cast<std::size_t>(tokens * width));
+      };
+      mark(part(inputs.k_idx, workload.writes));
+      mark(part(inputs.q_idx, workload.reads));
+    }
+    total += mine;
+  });
+  return total;
+}
+
 }  // namespace
 
 WorkloadFacts measure_facts(const SparseWorkload& workload, const SparseInputs& inputs, Parallel& threads) {
@@ -100,6 +123,7 @@ WorkloadFacts measure_facts(const SparseWorkload& workload, const SparseInputs& 
   facts.read_singleton_share = reads.singleton_share();
   facts.longest_write_group = writes.longest;
   facts.longest_read_group = reads.longest;
+  facts.touched_rows = count_touched(workload, inputs, threads);
   facts.slot_coverage = static_cast<double>(seen.size()) / static_cast<double>(workload.rows());
   return facts;
 }

@@ -77,6 +77,7 @@ struct WorkloadFacts {
   std::int64_t write_groups = 0, read_groups = 0;    ///< distinct (chunk, slot) pairs
   double write_singleton_share = 0, read_singleton_share = 0;  ///< groups of length one / groups
   std::int64_t longest_write_group = 0, longest_read_group = 0;
+  std::int64_t touched_rows = 0;  ///< distinct (chunk, slot) pairs over writes and reads together
   double slot_coverage = 0;  ///< slots written or read at least once / all slots
 
   friend bool operator==(const WorkloadFacts&, const WorkloadFacts&) = default;

@@ -1,0 +1,220 @@
+#include "run/case_runner.h"
+
+#include <chrono>
+#include <new>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "check/check.h"
+#include "measure/protocol.h"
+#include "numerics/fp.h"
+#include "pipeline/cost.h"
+#include "run/sparse_session.h"
+
+namespace sdm {
+namespace {
+
+/// Thrown between phases once the case's time is up or the user wants out.
+struct Abandoned {
+  CaseStatus status;
+  std::string reason;
+};
+
+class Deadline {
+ public:
+  Deadline(double seconds, const std::function<bool()>& stop) : seconds_(seconds), stop_(stop) {}
+  bool passed() const {
+    return (stop_ && stop_()) || (seconds_ > 0 && elapsed() > seconds_);
+  }
+  void check() const {
+    if (stop_ && stop_()) throw Abandoned{CaseStatus::not_run, "interrupted"};
+    if (passed()) throw Abandoned{CaseStatus::timeout, fmt::format("the case's time limit of {} s is over", seconds_)};
+  }
+  double elapsed() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count(); }
+
+ private:
+  double seconds_;
+  const std::function<bool()>& stop_;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+CheckSpec quick_form(CheckSpec spec) {
+  spec.runs = 1;
+  return spec;
+}
+
+TimingSpec quick_form(TimingSpec spec) {
+  spec.min_samples = std::min(spec.min_samples, 3);
+  spec.warmup = std::min(spec.warmup, 1);
+  spec.max_seconds = std::min(spec.max_seconds, 1.0);
+  return spec;
+}
+
+class SparseCaseRunner {
+ public:
+  SparseCaseRunner(const Case& c, const CaseEnvironment& environment, CaseResult& result)
+      : case_(c), workload_(std::get<SparseWorkload>(c.workload)), env_(environment), result_(result),
+        deadline_(c.timing.case_timeout_seconds, environment.stop) {}
+
+  void run() {
+    check_memory();
+    phase("generate");
+    inputs_ = generate_inputs(workload_, env_.threads);
+    result_.facts = measure_facts(workload_, inputs_, env_.threads);
+    SparseSession session(workload_, inputs_, env_.backend, env_.threads, case_.variants);
+    result_.variants = session.resolved();
+    result_.peak_memory_bytes = session.arena().bytes();
+    result_.geometry = {{"gather_groups", session.buffers().gather_groups},
+                        {"gather_grad_groups", session.buffers().gather_grad_groups},
+                        {"contract_version", kContractVersion}};
+    if (env_.profile) return profile(session);
+    reference_run(session);
+    if (env_.checks) run_checks(session);
+    if (env_.timing && case_.timed && result_.status == CaseStatus::ok) time(session);
+  }
+
+ private:
+  void phase(std::string_view what) const {
+    deadline_.check();
+    if (env_.phase) env_.phase(what);
+  }
+
+  void check_memory() const {
+    const std::uint64_t needed = SparseSession::bytes_for(workload_), available = env_.backend.free_memory();
+    if (needed > available)
+      throw Abandoned{CaseStatus::oom, fmt::format("needs {}, {} are free", human_bytes(static_cast<double>(needed)),
+                                                   human_bytes(static_cast<double>(available)))};
+  }
+
+  void reference_run(SparseSession& session) {
+    phase("run");
+    reference_ = run_step(session);
+    result_.digests = reference_.forward;
+    for (const auto& [stage, tensors] : reference_.backward) result_.digests[stage].insert(tensors.begin(), tensors.end());
+    result_.status = CaseStatus::ok;
+  }
+
+  void run_checks(SparseSession& session) {
+    CheckContext context{workload_, inputs_, case_.variants, session, env_.backend, env_.host, env_.threads, reference_.forward, reference_.backward};
+    for (const CheckSpec& spec : case_.checks) {
+      phase(fmt::format("check {}", name_of(spec.kind)));
+      add_check(run_check(env_.quick ? quick_form(spec) : spec, context));
+    }
+  }
+
+  void add_check(CheckResult check) {
+    if (check.status == CheckResult::Status::failed) {
+      result_.status = CaseStatus::failed;
+      if (result_.reason.empty()) result_.reason = check.name + ": " + check.detail;
+    }
+    result_.checks.push_back(std::move(check));
+  }
+
+  void time(SparseSession& session) {
+    MeasureOptions options{env_.quick ? quick_form(case_.timing) : case_.timing, case_.launch, [this](std::string_view what) { phase(what); },
+                           [this] { return deadline_.passed(); }};
+    const MeasureResult measured = measure(session, options);
+    result_.timer_floor_us = measured.timer_floor_us;
+    result_.passes = measured.passes;
+    result_.stages = measured.stages;
+    add_bandwidth(session.buffers());
+    phase("verify after timing");
+    const std::string where = first_difference(session.buffers(), reference_, run_step(session));
+    CheckResult after = where.empty() ? check::passed("the bits after timing equal those before") : check::failed(where + " differs from the run before timing");
+    after.name = "after_timing";
+    add_check(after);
+  }
+
+  void add_bandwidth(const SparseBuffers& buffers) {
+    std::map<std::string, StageCost> passes;
+    for (StageTiming& stage : result_.stages) {
+      const StageCost cost = stage_cost(stage.name, buffers, *result_.facts);
+      stage.bytes_moved = cost.bytes, stage.flops = cost.flops;
+      stage.bytes_per_second = stage.time.median_us > 0 ? std::optional(cost.bytes / stage.time.median_us * 1e6) : std::nullopt;
+      if (const auto roof = roof_of(stage.name, buffers); roof && stage.bytes_per_second) stage.roof_percent = 100 * *stage.bytes_per_second / *roof;
+      StageCost& pass = passes[stage.pass + stage.l2];
+      pass.bytes += cost.bytes, pass.flops += cost.flops;
+    }
+    for (PassTiming& pass : result_.passes) {
+      const StageCost cost = passes[pass.name + pass.l2];
+      if (cost.bytes == 0 || pass.time.median_us == 0) continue;
+      pass.bytes_moved = cost.bytes, pass.flops = cost.flops, pass.bytes_per_second = cost.bytes / pass.time.median_us * 1e6;
+    }
+  }
+
+  std::optional<double> roof_of(std::string_view stage, const SparseBuffers& buffers) const {
+    const Access access = stage_access(stage);
+    const std::string_view kind = access == Access::stream ? "copy" : access == Access::row_read ? "row_read" : "row_read_write";
+    const std::int64_t row_bytes = workload_.head_dim * static_cast<std::int64_t>(size_of(stage == "gather_grad" ? buffers.grad.dtype : buffers.bank.dtype));
+    for (const RoofPoint& point : env_.roof)
+      if (point.kind == kind && (access == Access::stream || point.row_bytes == row_bytes)) return point.bytes_per_second;
+    return std::nullopt;
+  }
+
+  /// Spec 5.7: warm-up outside the profiled region, then exactly the asked launches, no checks inside.
+  void profile(SparseSession& session) {
+    Backend& backend = env_.backend;
+    backend.push_range("case:" + case_.id);
+    session.restore();
+    backend.push_range("warmup");
+    session.run_training_step();
+    backend.synchronize();
+    backend.pop_range();
+    session.restore_banks();
+    backend.synchronize();
+    backend.profiler_start();
+    backend.push_range("measure");
+    for (const Pass pass : {Pass::forward, Pass::backward}) {
+      backend.push_range(pass == Pass::forward ? "fwd" : "bwd");
+      session.run(pass);
+      backend.pop_range();
+    }
+    backend.synchronize();
+    backend.pop_range();
+    backend.profiler_stop();
+    backend.pop_range();
+    result_.status = CaseStatus::ok;
+  }
+
+  const Case& case_;
+  const SparseWorkload& workload_;
+  const CaseEnvironment& env_;
+  CaseResult& result_;
+  Deadline deadline_;
+  SparseInputs inputs_;
+  StepDigests reference_;
+};
+
+void fail(CaseResult& result, CaseStatus status, std::string reason) {
+  result.status = status;
+  result.reason = std::move(reason);
+}
+
+}  // namespace
+
+CaseResult run_case(const Case& c, const CaseEnvironment& environment) {
+  CaseResult result;
+  result.id = c.id, result.name = c.name, result.params = c.params;
+  const DeviceInfo info = environment.backend.info();
+  result.device = info.uuid.empty() ? info.kind : info.uuid;
+  const auto start = std::chrono::steady_clock::now();
+  try {
+    if (std::holds_alternative<SparseWorkload>(c.workload)) SparseCaseRunner(c, environment, result).run();
+    else fail(result, CaseStatus::skipped, "the dense workload does not run in this version");
+  } catch (const Abandoned& abandoned) {
+    fail(result, abandoned.status, abandoned.reason);
+  } catch (const Unsupported& unsupported) {
+    fail(result, CaseStatus::skipped, unsupported.what());
+  } catch (const CudaError& error) {
+    if (error.sticky) throw;
+    fail(result, error.out_of_memory ? CaseStatus::oom : CaseStatus::error, error.what());
+  } catch (const std::bad_alloc&) {
+    fail(result, CaseStatus::oom, "host memory is exhausted");
+  } catch (const UserError& error) {
+    fail(result, CaseStatus::error, error.what());
+  }
+  result.wall_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return result;
+}
+
+}  // namespace sdm

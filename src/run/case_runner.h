@@ -1,0 +1,28 @@
+#pragma once
+#include <functional>
+#include <string_view>
+#include <vector>
+
+#include "backend/backend.h"
+#include "base/parallel.h"
+#include "config/config.h"
+#include "report/result.h"
+
+namespace sdm {
+
+/// Where and how cases run.
+struct CaseEnvironment {
+  Backend& backend;
+  Backend& host;
+  Parallel& threads;
+  std::vector<RoofPoint> roof;  ///< measured in this run; empty: no percentages
+  bool checks = true, timing = true, quick = false, profile = false;
+  std::function<void(std::string_view)> phase;  ///< told what a case is at
+  std::function<bool()> stop;                   ///< true: the user wants out
+};
+
+/// Generates, checks and times one case. Failures of the case are in the result's status and reason; only a lost CUDA
+/// context (CudaError.sticky) is thrown.
+CaseResult run_case(const Case& c, const CaseEnvironment& environment);
+
+}  // namespace sdm

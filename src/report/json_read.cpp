@@ -109,6 +109,7 @@ std::optional<WorkloadFacts> read_facts(const JsonField& field) {
                        .read_singleton_share = field.at("read_singleton_share").number_or_null().value_or(0),
                        .longest_write_group = field.at("longest_write_group").integer(),
                        .longest_read_group = field.at("longest_read_group").integer(),
+                       .touched_rows = field.at("touched_rows").integer(),
                        .slot_coverage = field.at("slot_coverage").number_or_null().value_or(0)};
 }
 

@@ -89,6 +89,7 @@ Json facts_json(const std::optional<WorkloadFacts>& facts) {
           {"read_singleton_share", number(facts->read_singleton_share)},
           {"longest_write_group", integer(facts->longest_write_group)},
           {"longest_read_group", integer(facts->longest_read_group)},
+          {"touched_rows", integer(facts->touched_rows)},
           {"slot_coverage", number(facts->slot_coverage)}};
 }
 

@@ -1,0 +1,39 @@
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backend/backend.h"
+#include "cli/exit_code.h"
+#include "cli/options.h"
+#include "config/config.h"
+#include "config/expand.h"
+
+namespace sdm {
+
+ExitCode run_cases(const RunOptions& options, const std::vector<std::string>& argv);
+ExitCode conform(const ConformOptions& options);
+ExitCode check_configs(const CheckOptions& options);
+ExitCode list_things(const ListOptions& options);
+ExitCode report_result(const ReportOptions& options);
+ExitCode show_environment(const EnvOptions& options);
+ExitCode measure_roofs(const RoofOptions& options);
+
+/// Thrown where a GPU was asked for by name and none can be used: exit code 77.
+struct NoGpu : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+/// auto | cpu | cuda | cuda:N | GPU-uuid. Throws UserError for another word, NoGpu where the GPU is not there.
+std::unique_ptr<Backend> open_device(const std::string& name, bool force_portable);
+
+/// Variant names by stage, for config checking.
+VariantCatalogue variant_catalogue();
+
+/// Expands, filters and orders the cases of the options. Throws UserError, also where no case is left.
+std::vector<Case> select_cases(const CaseOptions& options);
+
+/// Writes a document to a file (atomically) or to stdout.
+void emit(const CommonOptions& options, const std::string& text);
+
+}  // namespace sdm

@@ -1,0 +1,138 @@
+#include "cli/options.h"
+
+#include <CLI/CLI.hpp>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "cli/commands.h"
+
+namespace sdm {
+namespace {
+
+void add_common(CLI::App& app, CommonOptions& o, const std::string& formats) {
+  app.add_option("-o,--output", o.output, "File to write, - for stdout")->capture_default_str();
+  if (!formats.empty()) app.add_option("--format", o.format, "Format of the document: " + formats);
+  app.add_flag("--force", o.force, "Overwrite an existing output file");
+  app.add_flag("-q,--quiet", o.quiet, "No progress, only warnings");
+  app.add_flag("-v,--verbose", o.verbose, "Say more on stderr");
+  app.add_option("--color", o.color, "auto, always or never")->capture_default_str();
+}
+
+void add_cases(CLI::App& app, CaseOptions& o, bool required) {
+  CLI::Option* configs = app.add_option("CONFIG", o.configs, "Config files");
+  if (required) configs->required();
+  app.add_option("--set", o.set, "Override a setting of every case: path=value, a list sweeps (repeatable)")->expected(1)->take_all();
+  app.add_option("--filter", o.filter, "Only cases whose id matches this regular expression");
+  app.add_option("--seed", o.seed, "The workloads' seed");
+  app.add_flag("--shuffle", o.shuffle, "Run the cases in a random order (drawn from the seed)");
+}
+
+void add_device(CLI::App& app, std::string& device) {
+  app.add_option("--device", device, "auto, cpu, cuda, cuda:N or a GPU's uuid")->capture_default_str();
+}
+
+constexpr const char* kReportFormats = "table, json, md, csv, jsonl, junit, gbench";
+
+/// The verbs with their options; parse, then call the one that was named.
+struct CommandLine {
+  CLI::App app{"sdm-bench: runs, proves and times sparse-memory kernels", "sdm-bench"};
+  RunOptions run;
+  ConformOptions conform_options;
+  CheckOptions check;
+  ListOptions list;
+  ReportOptions report;
+  EnvOptions env;
+  RoofOptions roof;
+
+  CommandLine() {
+    app.require_subcommand(1);
+    app.set_version_flag("--version", SDM_VERSION_TEXT);
+    add_run();
+    add_conform();
+    add_queries();
+    add_roof();
+  }
+
+  void add_run() {
+    CLI::App& verb = *app.add_subcommand("run", "Generate, run, check, time and report the cases of configs");
+    add_cases(verb, run.cases, true);
+    add_common(verb, run.common, kReportFormats);
+    add_device(verb, run.device);
+    verb.add_option("--threads", run.threads, "Host threads; 0 takes one per core")->check(CLI::Range(0, 1024))->capture_default_str();
+    verb.add_flag("--no-timing", run.no_timing, "Check only");
+    verb.add_flag("--no-checks", run.no_checks, "Time only");
+    verb.add_flag("--quick", run.quick, "Few samples and repeats: a look, not a measurement");
+    verb.add_flag("--profile", run.profile, "Exactly the launches of one step in NVTX ranges, for nsys and ncu");
+    verb.add_flag("--portable", run.portable, "Refuse architecture-specific variants");
+    verb.add_flag("--dry-run", run.dry_run, "Only say what would run");
+  }
+
+  void add_conform() {
+    CLI::App& verb = *app.add_subcommand("conform", "Run every stage on stored tensor cases and compare bits");
+    verb.add_option("PATH", conform_options.paths, "Folders or *.safetensors files")->required();
+    add_common(verb, conform_options.common, "");
+    add_device(verb, conform_options.device);
+    verb.add_flag("--portable", conform_options.portable, "Refuse architecture-specific variants");
+  }
+
+  void add_queries() {
+    CLI::App& check_verb = *app.add_subcommand("check", "Validate configs without running: problems, cases, memory, time bound");
+    add_cases(check_verb, check.cases, true);
+    add_common(check_verb, check.common, "");
+    CLI::App& list_verb = *app.add_subcommand("list", "Stages, variants and devices, or a config's cases");
+    add_cases(list_verb, list.cases, false);
+    add_common(list_verb, list.common, "");
+    list_verb.add_flag("--json", list.json, "As JSON");
+    CLI::App& report_verb = *app.add_subcommand("report", "A result file in another form");
+    report_verb.add_option("RESULT", report.file, "A result file or a journal")->required();
+    add_common(report_verb, report.common, kReportFormats);
+    CLI::App& env_verb = *app.add_subcommand("env", "Everything recorded about machine, GPU, driver and build");
+    add_common(env_verb, env.common, "");
+    env_verb.add_flag("--json", env.json, "As JSON");
+  }
+
+  void add_roof() {
+    CLI::App& verb = *app.add_subcommand("roof", "Measure copy, random row read and random row read+write");
+    add_common(verb, roof.common, "");
+    add_device(verb, roof.device);
+    verb.add_option("--row-bytes", roof.row_bytes, "Row sizes")->check(CLI::Range(1, 1 << 22))->capture_default_str();
+    verb.add_option("--seconds", roof.seconds, "Time for each measurement")->check(CLI::PositiveNumber)->capture_default_str();
+    verb.add_flag("--json", roof.json, "As JSON");
+  }
+
+  ExitCode call(const std::vector<std::string>& argv) {
+    const std::string verb = app.get_subcommands().front()->get_name();
+    if (verb == "run") return run_cases(run, argv);
+    if (verb == "conform") return conform(conform_options);
+    if (verb == "check") return check_configs(check);
+    if (verb == "list") return list_things(list);
+    if (verb == "report") return report_result(report);
+    if (verb == "env") return show_environment(env);
+    return measure_roofs(roof);
+  }
+
+  std::vector<std::string> verbs() {
+    std::vector<std::string> names;
+    for (const CLI::App* verb : app.get_subcommands({})) names.push_back(verb->get_name());
+    return names;
+  }
+};
+
+}  // namespace
+
+int run_command_line(int argc, char** argv) {
+  CommandLine line;
+  const std::vector<std::string> verbs = line.verbs();
+  if (argc > 1 && argv[1][0] != '-' && std::find(verbs.begin(), verbs.end(), argv[1]) == verbs.end())
+    throw UserError(fmt::format("unknown verb '{}'; verbs are {}{}", argv[1], join(verbs), did_you_mean(argv[1], verbs)));
+  try {
+    line.app.parse(argc, argv);
+  } catch (const CLI::Success& success) {  // --help and --version
+    return line.app.exit(success);
+  } catch (const CLI::ParseError& error) {
+    throw UserError(fmt::format("{} (see sdm-bench --help)", error.what()));
+  }
+  return static_cast<int>(line.call({argv, argv + argc}));
+}
+
+}  // namespace sdm

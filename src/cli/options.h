@@ -1,0 +1,71 @@
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace sdm {
+
+/// Flags that every verb takes.
+struct CommonOptions {
+  std::string output = "-", format;  ///< format empty: by the output's ending, else the verb's own
+  bool force = false, quiet = false, verbose = false;
+  std::string color = "auto";
+};
+
+/// Which cases of which configs.
+struct CaseOptions {
+  std::vector<std::string> configs, set;
+  std::string filter;  ///< ECMAScript regular expression over case ids; empty: all
+  std::optional<std::uint64_t> seed;
+  bool shuffle = false;
+};
+
+struct RunOptions {
+  CommonOptions common;
+  CaseOptions cases;
+  std::string device = "auto";
+  int threads = 0;
+  bool no_timing = false, no_checks = false, quick = false, profile = false, portable = false, dry_run = false;
+};
+
+struct ConformOptions {
+  CommonOptions common;
+  std::vector<std::string> paths;
+  std::string device = "auto";
+  bool portable = false;
+};
+
+struct CheckOptions {
+  CommonOptions common;
+  CaseOptions cases;
+};
+
+struct ListOptions {
+  CommonOptions common;
+  CaseOptions cases;
+  bool json = false;
+};
+
+struct ReportOptions {
+  CommonOptions common;
+  std::string file;
+};
+
+struct EnvOptions {
+  CommonOptions common;
+  bool json = false;
+};
+
+struct RoofOptions {
+  CommonOptions common;
+  std::string device = "auto";
+  std::vector<std::int64_t> row_bytes{256, 512, 2048};
+  double seconds = 0.5;
+  bool json = false;
+};
+
+/// Parses the command line and calls the verb. Returns the exit code. Throws UserError.
+int run_command_line(int argc, char** argv);
+
+}  // namespace sdm

@@ -1,0 +1,91 @@
+// What several verbs need: devices, the catalogue, case selection, output.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+#include <random>
+#include <regex>
+
+#include "base/error.h"
+#include "cli/commands.h"
+#include "io/atomic_file.h"
+#include "kernels/registry.h"
+
+namespace sdm {
+namespace {
+
+std::unique_ptr<Backend> open_gpu(const GpuList& gpus, std::size_t index, bool force_portable) {
+  if (gpus.devices.empty()) throw NoGpu("no usable GPU: " + gpus.why_none);
+  if (index >= gpus.devices.size())
+    throw NoGpu(fmt::format("there is no GPU {}; this machine has {} (cuda:0 .. cuda:{})", index, gpus.devices.size(), gpus.devices.size() - 1));
+  return make_cuda_backend(static_cast<int>(index), force_portable);
+}
+
+std::vector<Case> filtered(std::vector<Case> cases, const std::string& filter) {
+  if (filter.empty()) return cases;
+  std::regex pattern;
+  try {
+    pattern = std::regex(filter);
+  } catch (const std::regex_error&) {
+    throw UserError(fmt::format("--filter '{}' is not a regular expression (ECMAScript)", filter));
+  }
+  const std::string first = cases.empty() ? "" : cases.front().id;
+  std::erase_if(cases, [&](const Case& c) { return !std::regex_search(c.id, pattern); });
+  if (cases.empty()) throw UserError(fmt::format("--filter '{}' matches no case id; the first one is '{}'", filter, first));
+  return cases;
+}
+
+}  // namespace
+
+std::unique_ptr<Backend> open_device(const std::string& name, bool force_portable) {
+  if (name == "cpu") return make_host_backend();
+  const bool by_index = name.starts_with("cuda:"), by_uuid = name.starts_with("GPU-");
+  if (name != "auto" && name != "cuda" && !by_index && !by_uuid)
+    throw UserError(fmt::format("--device is '{}'; legal are auto, cpu, cuda, cuda:N and GPU-<uuid>", name));
+  const GpuList gpus = list_gpus();
+  if (name == "auto" && gpus.devices.empty()) return make_host_backend();
+  std::size_t index = 0;
+  if (by_index) {
+    const std::string digits = name.substr(5);
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), index);
+    if (error != std::errc{} || end != digits.data() + digits.size())
+      throw UserError(fmt::format("--device is '{}'; after cuda: comes the GPU's number, for example cuda:0", name));
+  }
+  if (by_uuid) {
+    const auto found = std::find_if(gpus.devices.begin(), gpus.devices.end(), [&](const DeviceInfo& d) { return d.uuid == name; });
+    if (found == gpus.devices.end()) throw NoGpu(fmt::format("no usable GPU has the uuid {}", name));
+    index = static_cast<std::size_t>(found - gpus.devices.begin());
+  }
+  return open_gpu(gpus, index, force_portable);
+}
+
+VariantCatalogue variant_catalogue() {
+  VariantCatalogue catalogue;
+  registry().each([&](const auto& stage) {
+    auto& names = catalogue[std::string(stage.name)];
+    for (const auto* variant : stage.variants) names.emplace_back(variant->name);
+  });
+  return catalogue;
+}
+
+std::vector<Case> select_cases(const CaseOptions& options) {
+  ExpandOptions expand;
+  expand.overrides = options.set;
+  if (options.seed) expand.overrides.push_back(fmt::format("workload.seed={}", *options.seed));
+  if (!list_gpus().devices.empty()) expand.variants = variant_catalogue();
+  std::vector<Case> cases = filtered(load_cases(options.configs, expand), options.filter);
+  if (options.shuffle) {
+    std::mt19937_64 engine(options.seed.value_or(1));
+    std::shuffle(cases.begin(), cases.end(), engine);
+  }
+  return cases;
+}
+
+void emit(const CommonOptions& options, const std::string& text) {
+  if (options.output != "-") return write_file(options.output, text, options.force);
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  std::fflush(stdout);
+}
+
+}  // namespace sdm

@@ -9,7 +9,9 @@ namespace sdm::roof {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kBlocksPerMultiprocessor = 4;  // 64 registers a thread: 8 rows of 16 bytes in flight on 1024 threads
+// At most 85 registers a thread, which 8 rows in flight fit; 96 KiB in flight on a multiprocessor are far more than
+// latency times bandwidth.
+constexpr int kBlocksPerMultiprocessor = 3;
 constexpr int kRowsInFlight = 8;
 
 __device__ __forceinline__ std::uint32_t folded(const uint4& v) { return v.x ^ v.y ^ v.z ^ v.w; }
@@ -34,23 +36,25 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerMultiprocessor)
   const int lane = static_cast<int>(threadIdx.x) & (lanes - 1);
   const std::int64_t groups = (std::int64_t{gridDim.x} * kThreads) >> lane_bits;
   const std::int64_t group = (std::int64_t{blockIdx.x} * kThreads + threadIdx.x) >> lane_bits;
+  Word* const rows = static_cast<Word*>(pass.rows);
   std::uint32_t seen = 0;
   for (std::int64_t first = group * kRowsInFlight; first < pass.touched; first += groups * kRowsInFlight) {
-    Word* row[kRowsInFlight];
+    const std::int64_t left = pass.touched - first;
+    const int valid = left < kRowsInFlight ? static_cast<int>(left) : kRowsInFlight;
+    int row[kRowsInFlight];  // numbers, not addresses: half the registers
 #pragma unroll
-    for (int r = 0; r < kRowsInFlight; ++r) {
-      const std::int64_t i = first + r < pass.touched ? first + r : pass.touched - 1;
-      row[r] = static_cast<Word*>(pass.rows) + std::int64_t{__ldg(pass.order + i)} * words;
-    }
+    for (int r = 0; r < kRowsInFlight; ++r) row[r] = __ldg(pass.order + first + min(r, valid - 1));
+#pragma unroll 1
     for (int w = lane; w < words; w += lanes) {
       Word read[kRowsInFlight];
 #pragma unroll
-      for (int r = 0; r < kRowsInFlight; ++r) read[r] = __ldcg(row[r] + w);  // through L2 alone: no row is read twice
+      for (int r = 0; r < kRowsInFlight; ++r)
+        read[r] = __ldcg(rows + std::int64_t{row[r]} * words + w);  // through L2 alone: no row is read twice
 #pragma unroll
       for (int r = 0; r < kRowsInFlight; ++r) {
-        if (first + r >= pass.touched) continue;
+        if (r >= valid) continue;
         seen ^= folded(read[r]);
-        if constexpr (kWrite) row[r][w] = flipped(read[r]);
+        if constexpr (kWrite) rows[std::int64_t{row[r]} * words + w] = flipped(read[r]);
       }
     }
   }

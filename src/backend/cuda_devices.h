@@ -1,6 +1,5 @@
 #pragma once
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "backend/nvml.h"
@@ -21,11 +20,6 @@ std::string pci_id_of(int ordinal);
 
 /// `own_context`: whether this process already has a context on the GPU. Throws CudaError.
 DeviceInfo describe_gpu(int ordinal, const Nvml& nvml, bool own_context);
-
-/// Whether code built for a CMake architecture ("90a-real", "80-real", "90-virtual", "120") runs on a GPU of compute
-/// capability `compute_capability` (90 for 9.0). Machine code runs on the same major and any later minor, an "a" target
-/// on its own capability alone, an "f" target within its family, PTX on anything later.
-bool runs_on(std::string_view architecture, int compute_capability);
 
 /// The CMake architectures of this build.
 std::vector<std::string> build_architectures();

@@ -20,7 +20,7 @@ namespace {
 constexpr std::int64_t kMostRowBytes = std::int64_t{1} << 20;
 /// Rows that a pass touches at most: a GPU takes milliseconds for them, and the host makes their order quickly.
 constexpr std::int64_t kMostTouched = std::int64_t{1} << 22;
-constexpr std::uint64_t kDeviceBufferBytes = std::uint64_t{4} << 30, kHostBufferBytes = std::uint64_t{512} << 20;
+constexpr std::uint64_t kDeviceBufferBytes = std::uint64_t{4} << 30, kHostBufferBytes = std::uint64_t{256} << 20;
 constexpr int kLeastRuns = 3, kMostRuns = 15;
 constexpr std::uint64_t kSeed = 1;
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "backend/architecture.h"
 #include "backend/nvml.h"
 #include "base/error.h"
 
@@ -27,6 +28,18 @@ TEST(Gpus, ABackendForNoneIsRefusedWithTheReason) {
 }
 
 TEST(Gpus, AToolkitHasArchitectures) { EXPECT_EQ(cuda_toolkit_version().empty(), cuda_architectures().empty()); }
+
+TEST(Gpus, RunCodeOfTheirOwnMajorAndPtxOfOlderOnes) {
+  EXPECT_TRUE(runs_on("80-real", 80) && runs_on("80-real", 86) && runs_on("89-real", 89));
+  EXPECT_FALSE(runs_on("80-real", 90) || runs_on("89-real", 86));
+  EXPECT_TRUE(runs_on("90a-real", 90));
+  EXPECT_FALSE(runs_on("90a-real", 100) || runs_on("90a", 103) || runs_on("100a-virtual", 103));
+  EXPECT_TRUE(runs_on("100f-real", 103) && runs_on("100-real", 103));
+  EXPECT_FALSE(runs_on("100f-real", 120));
+  EXPECT_TRUE(runs_on("90-virtual", 120) && runs_on("120", 120) && runs_on("120", 130));
+  EXPECT_FALSE(runs_on("120", 90));
+  EXPECT_TRUE(runs_on("native", 90));
+}
 
 TEST(Nvml, WithoutTheGpuEveryValueIsMissing) {
   const Nvml nvml("ffff:ff:1f.7");

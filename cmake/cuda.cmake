@@ -11,6 +11,9 @@ if(SDM_WERROR)
 endif()
 target_compile_options(sdm_options INTERFACE "$<$<COMPILE_LANGUAGE:CUDA>:${SDM_CUDA_FLAGS}>")
 target_compile_definitions(sdm_options INTERFACE SDM_WITH_CUDA=1)
+list(JOIN SDM_CUDA_ARCHS "," SDM_CUDA_ARCH_LIST)
+set_source_files_properties(src/backend/cuda_devices.cpp PROPERTIES COMPILE_DEFINITIONS
+    "SDM_CUDA_ARCH_LIST=\"${SDM_CUDA_ARCH_LIST}\"")
 
 file(GLOB_RECURSE SDM_CUDA_SOURCES CONFIGURE_DEPENDS kernels/*.cu src/*.cu)
 set(SDM_SM90_SOURCES ${SDM_CUDA_SOURCES})

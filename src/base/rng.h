@@ -27,6 +27,7 @@ enum class Purpose : std::uint32_t {
   write_gate = 9,
   d_reading = 10,
   slot_scatter = 11,
+  roof_rows = 12,
 };
 
 struct RandomBlock {

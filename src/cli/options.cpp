@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "cli/commands.h"
+#include "run/tool_info.h"
 
 namespace sdm {
 namespace {
@@ -46,7 +47,7 @@ struct CommandLine {
 
   CommandLine() {
     app.require_subcommand(1);
-    app.set_version_flag("--version", SDM_VERSION_TEXT);
+    app.set_version_flag("--version", "sdm-bench " + tool_info().version);
     add_run();
     add_conform();
     add_queries();

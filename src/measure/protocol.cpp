@@ -1,5 +1,7 @@
 #include "measure/protocol.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 #include <map>

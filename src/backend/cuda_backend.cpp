@@ -1,0 +1,220 @@
+#include <cuda_profiler_api.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "backend/backend.h"
+#include "backend/cuda_check.h"
+#include "backend/cuda_devices.h"
+#include "backend/cuda_nvtx.h"
+#include "backend/cuda_probe.h"
+#include "backend/cuda_staging.h"
+#include "backend/nvml.h"
+#include "base/error.h"
+#include "base/text.h"
+
+namespace sdm {
+namespace {
+
+/// Kept free of a case: the driver allocates with launches, graphs and modules, too.
+constexpr std::uint64_t kReserveBytes = std::uint64_t{256} << 20;
+
+class CudaRecording final : public Recording {
+ public:
+  CudaRecording(cuda::GraphExec graph, cudaStream_t stream) : graph_(std::move(graph)), stream_(stream) {}
+  void replay() override { SDM_CUDA(cudaGraphLaunch(graph_.get(), stream_)); }
+
+ private:
+  cuda::GraphExec graph_;
+  cudaStream_t stream_;
+};
+
+/// One GPU, one stream. Makes its GPU the calling thread's current one: use one backend per thread.
+class CudaBackend final : public Backend {
+ public:
+  CudaBackend(int ordinal, bool force_portable);
+  ~CudaBackend() override { cuda::quietly(cudaStreamSynchronize(stream_.get())); }
+  CudaBackend(const CudaBackend&) = delete;
+  CudaBackend& operator=(const CudaBackend&) = delete;
+
+  DeviceInfo info() const override { return cuda::describe_gpu(ordinal_, nvml_, true); }
+  const Device* device() const override { return &device_; }
+  LaunchContext launch_context() const override { return {device_, stream_.get(), {}, false}; }
+
+  void* allocate(std::size_t bytes) override;
+  void release(void* memory) noexcept override { cuda::quietly(cudaFree(memory)); }
+  std::uint64_t free_memory() const override;
+
+  void upload(void* to, const void* from, std::size_t bytes) override {
+    staging_.upload(stream_.get(), to, from, bytes);
+  }
+  void download(void* to, const void* from, std::size_t bytes) override {
+    staging_.download(stream_.get(), to, from, bytes);
+  }
+  void copy(void* to, const void* from, std::size_t bytes) override {
+    SDM_CUDA(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream_.get()));
+  }
+  void fill(void* to, std::uint8_t byte, std::size_t bytes) override {
+    SDM_CUDA(cudaMemsetAsync(to, byte, bytes, stream_.get()));
+  }
+  void synchronize() override { waited(cudaStreamSynchronize(stream_.get()), "waiting for the stream"); }
+  void after_launch(std::string_view stage, int step) override;
+
+  void push_range(std::string_view name) override { ranges_.push(name); }
+  void pop_range() override { ranges_.pop(); }
+  void profiler_start() override { SDM_CUDA(cudaProfilerStart()); }
+  void profiler_stop() override { SDM_CUDA(cudaProfilerStop()); }
+
+  int mark() override;
+  double between_us(int from, int to) override;
+  void reset_marks() override { marks_used_ = 0; }
+
+  void flush_l2() override;
+  double clock_share() const override;
+  std::unique_ptr<Recording> record(const std::function<void()>& body) override;
+
+ private:
+  /// Checks a call that waits: it meets the errors of kernels that were launched before.
+  void waited(cudaError_t error, const char* what) const {
+    if (error != cudaSuccess) cuda::fail(error, what, __FILE__, __LINE__, "the last launch was " + last_launch());
+  }
+  std::string last_launch() const;
+  cudaEvent_t event_of(int mark) const;
+
+  int ordinal_;
+  Nvml nvml_;
+  double max_sm_clock_mhz_ = 0;  ///< 0: unknown
+  Device device_;
+  cuda::Stream stream_;
+  cuda::Staging staging_;
+  cuda::NvtxRanges ranges_;
+  std::vector<cuda::Event> marks_;  ///< a pool: reset_marks() keeps the events
+  int marks_used_ = 0;
+  cuda::DeviceMemory flush_memory_;
+  std::size_t flush_bytes_ = 0;
+  std::uint8_t flush_byte_ = 0;
+  bool persisting_l2_ = false;
+  std::string last_stage_;
+  int last_step_ = -1;
+};
+
+CudaBackend::CudaBackend(int ordinal, bool force_portable) : ordinal_(ordinal), nvml_(cuda::pci_id_of(ordinal)) {
+  SDM_CUDA(cudaSetDevice(ordinal));
+  SDM_CUDA(cuda::probe_kernel_image());
+  cudaDeviceProp properties{};
+  SDM_CUDA(cudaGetDeviceProperties(&properties, ordinal));
+  device_.compute_capability = properties.major * 10 + properties.minor;
+  device_.multiprocessors = properties.multiProcessorCount;
+  device_.shared_memory_per_block = properties.sharedMemPerBlockOptin;
+  device_.shared_memory_per_multiprocessor = properties.sharedMemPerMultiprocessor;
+  device_.l2_bytes = static_cast<std::size_t>(properties.l2CacheSize);
+  device_.force_portable = force_portable;
+  persisting_l2_ = properties.persistingL2CacheMaxSize > 0;
+  max_sm_clock_mhz_ = nvml_.max_sm_clock_mhz().value_or(0);
+  stream_ = cuda::make_stream();
+  // Taken now, so that free_memory() does not count what the first flush would need.
+  constexpr std::size_t kLeastFlushBytes = std::size_t{16} << 20;
+  flush_bytes_ = std::max(2 * device_.l2_bytes, kLeastFlushBytes);
+  flush_memory_.reset(allocate(flush_bytes_));
+}
+
+void* CudaBackend::allocate(std::size_t bytes) {
+  void* memory = nullptr;
+  const cudaError_t error = cudaMalloc(&memory, std::max<std::size_t>(bytes, 1));
+  if (error != cudaSuccess) {
+    (void)cudaGetLastError();
+    std::size_t free = 0, total = 0;
+    cuda::quietly(cudaMemGetInfo(&free, &total));
+    cuda::fail(error, "cudaMalloc", __FILE__, __LINE__,
+               fmt::format("{} were asked for with {} free", human_bytes(static_cast<double>(bytes)),
+                           human_bytes(static_cast<double>(free))));
+  }
+  return memory;
+}
+
+std::uint64_t CudaBackend::free_memory() const {
+  std::size_t free = 0, total = 0;
+  SDM_CUDA(cudaMemGetInfo(&free, &total));
+  return free > kReserveBytes ? free - kReserveBytes : 0;
+}
+
+std::string CudaBackend::last_launch() const {
+  if (last_stage_.empty()) return "none of a stage";
+  return last_step_ < 0 ? last_stage_ : fmt::format("{} (step {})", last_stage_, last_step_);
+}
+
+void CudaBackend::after_launch(std::string_view stage, int step) {
+  last_stage_ = stage;
+  last_step_ = step;
+  const cudaError_t error = cudaGetLastError();
+  if (error != cudaSuccess) cuda::fail(error, ("launch of " + last_launch()).c_str(), __FILE__, __LINE__);
+}
+
+int CudaBackend::mark() {
+  const int number = marks_used_++;
+  if (static_cast<std::size_t>(number) == marks_.size()) marks_.push_back(cuda::make_event(cudaEventDefault));
+  SDM_CUDA(cudaEventRecord(event_of(number), stream_.get()));
+  return number;
+}
+
+cudaEvent_t CudaBackend::event_of(int mark) const {
+  SDM_REQUIRE(mark >= 0 && mark < marks_used_, "mark {} of {}", mark, marks_used_);
+  return marks_[static_cast<std::size_t>(mark)].get();
+}
+
+double CudaBackend::between_us(int from, int to) {
+  const cudaEvent_t begin = event_of(from), end = event_of(to);
+  waited(cudaEventSynchronize(begin), "waiting for a mark");
+  waited(cudaEventSynchronize(end), "waiting for a mark");
+  float milliseconds = 0;
+  SDM_CUDA(cudaEventElapsedTime(&milliseconds, begin, end));
+  return 1e3 * static_cast<double>(milliseconds);
+}
+
+void CudaBackend::flush_l2() {
+  // A new value every time: memory that already holds the value need not be written by hardware that compresses it.
+  fill(flush_memory_.get(), ++flush_byte_, flush_bytes_);
+  if (persisting_l2_) SDM_CUDA(cudaCtxResetPersistingL2Cache());
+}
+
+double CudaBackend::clock_share() const {
+  const auto clock = nvml_.sm_clock_mhz();
+  return clock && max_sm_clock_mhz_ > 0 ? std::min(1.0, *clock / max_sm_clock_mhz_) : 1.0;
+}
+
+std::unique_ptr<Recording> CudaBackend::record(const std::function<void()>& body) {
+  SDM_CUDA(cudaStreamBeginCapture(stream_.get(), cudaStreamCaptureModeThreadLocal));
+  const auto end_capture = [&](cuda::Graph& graph) {
+    cudaGraph_t handle = nullptr;
+    const cudaError_t error = cudaStreamEndCapture(stream_.get(), &handle);
+    graph.reset(handle);
+    return error;
+  };
+  cuda::Graph graph;
+  try {
+    body();
+  } catch (...) {
+    cuda::quietly(end_capture(graph));  // or the stream stays unusable
+    throw;
+  }
+  SDM_CUDA(end_capture(graph));
+  cudaGraphExec_t executable = nullptr;
+  SDM_CUDA(cudaGraphInstantiate(&executable, graph.get(), 0));
+  cuda::GraphExec owned(executable);
+  SDM_CUDA(cudaGraphUpload(executable, stream_.get()));  // else the first replay pays for it
+  return std::make_unique<CudaRecording>(std::move(owned), stream_.get());
+}
+
+}  // namespace
+
+std::unique_ptr<Backend> make_cuda_backend(int index, bool force_portable) {
+  const cuda::UsableGpus gpus = cuda::usable_gpus();
+  if (gpus.ordinals.empty()) throw Unsupported(gpus.why_none);
+  const int count = static_cast<int>(gpus.ordinals.size());
+  if (index < 0 || index >= count)
+    throw UserError(
+        fmt::format("there is no GPU {}: this machine has {} that this build can use, numbered from 0", index, count));
+  return std::make_unique<CudaBackend>(gpus.ordinals[static_cast<std::size_t>(index)], force_portable);
+}
+
+}  // namespace sdm

@@ -81,7 +81,7 @@ void add_sparse_formats(std::vector<Field>& out) {
 
 void add_sparse_distribution(std::vector<Field>& out) {
   using Kind = Distribution::Kind;
-  constexpr double kMaxZipf = 10;  // steeper than this every draw is the first slot
+  constexpr double kMaxZipf = 64;  // steeper than this every draw is the first slot
   out.push_back(choice(
       "workload.distribution.kind", Scope::sparse,
       Meanings<Kind>{{{"uniform", {}}, Kind::uniform},

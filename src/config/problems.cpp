@@ -33,7 +33,7 @@ namespace config {
 
 void Problems::add(const Origin& origin, std::string message) {
   ConfigProblem problem{origin.file, origin.at.line, origin.path, std::move(message)};
-  if (list_.size() >= kKept) {
+  if (full()) {
     ++dropped_;
     return;
   }

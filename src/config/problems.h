@@ -46,6 +46,8 @@ class Problems {
  public:
   void add(const Origin& origin, std::string message);
   bool empty() const { return list_.empty(); }
+  /// Whether further problems are only counted: then their wording need not be worked out.
+  bool full() const { return list_.size() >= kKept; }
   /// Throws ConfigErrors when there is anything to report.
   void raise() const;
 

@@ -1,7 +1,6 @@
 #include "config/rules.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 namespace sdm::config {
@@ -87,39 +86,31 @@ void judge_distribution(const SparseWorkload& w, const Layer& settings, const Ju
     judge.forbid(d.hot_slots > w.slots, {"workload.distribution.slots", "workload.slots", "workload.distribution.kind"},
                  fmt::format("workload.distribution.slots {} is more than workload.slots {}", d.hot_slots, w.slots));
   }
-  if (d.kind == Distribution::Kind::product_key) {
-    // Slot = a * floor(slots / A) + b with A = floor(sqrt(slots)): the pairs (a, b) may be a few fewer than the slots.
-    const auto first = std::max<std::int64_t>(1, static_cast<std::int64_t>(std::sqrt(static_cast<double>(w.slots))));
-    const std::int64_t pairs = first * (w.slots / first);
-    judge.forbid(
-        pairs < most, {wider, "workload.slots", "workload.distribution.kind"},
-        fmt::format("{} {} is more than the {} slots that product_key reaches of workload.slots {} ({} * {} keys)",
-                    wider, most, pairs, w.slots, first, w.slots / first));
-  }
   judge.forbid(d.kind == Distribution::Kind::replay && !settings.contains("workload.distribution.file"),
                {"workload.distribution.kind"},
                "replay needs workload.distribution.file, a safetensors file with the inputs");
 }
 
-/// No memory holds more, and 64-bit byte counts of everything derived from it stay exact.
-constexpr double kMostElements = 72057594037927936.0;  // 2^56
+/// Elements of the largest input: no memory holds more, and 64-bit byte counts of all that follows from it stay exact.
+constexpr double kMostElements = 17592186044416.0;  // 2^44, the bound of workload/validate.cpp
 
 void judge_sparse_size(const SparseWorkload& w, const Judge& judge) {
-  const double entries = static_cast<double>(w.streams) * w.tokens * std::max(w.writes, w.reads);
-  const double elements = entries * w.head_dim;
+  const double token_rows = static_cast<double>(w.chunks()) * w.chunk;  // padding of a ragged last chunk included
+  const double elements = token_rows * std::max({w.writes, w.reads, w.head_dim});
   judge.forbid(elements > kMostElements,
                {"workload.tokens", "workload.streams", "workload.batch", "workload.heads", "workload.head_dim"},
-               fmt::format("{} streams * workload.tokens {} * the more of workload.writes {} and workload.reads {} * "
-                           "workload.head_dim {} = {:.3g} elements; at most 2^56",
+               fmt::format("{} streams * workload.tokens {} * the most of workload.writes {}, workload.reads {} and "
+                           "workload.head_dim {} = {:.3g} elements; at most 2^44",
                            w.streams, w.tokens, w.writes, w.reads, w.head_dim, elements));
 }
 
 void judge_dense_size(const DenseWorkload& w, const Judge& judge) {
-  const double elements = static_cast<double>(w.batch) * w.heads * w.tokens * w.key_dim * w.value_dim;
-  judge.forbid(elements > kMostElements, {"workload.tokens", "workload.batch", "workload.heads", "workload.value_dim"},
-               fmt::format("workload.batch {} * workload.heads {} * workload.tokens {} * workload.key_dim {} * "
-                           "workload.value_dim {} = {:.3g} elements; at most 2^56",
-                           w.batch, w.heads, w.tokens, w.key_dim, w.value_dim, elements));
+  const double elements = static_cast<double>(w.batch) * w.heads * w.tokens * std::max(w.key_dim, w.value_dim);
+  judge.forbid(
+      elements > kMostElements, {"workload.tokens", "workload.batch", "workload.heads", "workload.value_dim"},
+      fmt::format("workload.batch {} * workload.heads {} * workload.tokens {} * the more of workload.key_dim {} "
+                  "and workload.value_dim {} = {:.3g} elements; at most 2^44",
+                  w.batch, w.heads, w.tokens, w.key_dim, w.value_dim, elements));
 }
 
 }  // namespace

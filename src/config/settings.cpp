@@ -59,6 +59,7 @@ void overlay(Layer& base, const Layer& top) {
 
 void report_unknown_key(const std::string& key, const Origin& origin, const std::vector<std::string>& legal,
                         Problems& problems) {
+  if (problems.full()) return problems.add(origin, "");
   problems.add(origin,
                fmt::format("unknown key {}; legal: {}{}", quoted(key), joined(legal), did_you_mean(key, legal)));
 }

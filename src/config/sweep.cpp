@@ -16,6 +16,7 @@ bool contains(const Sweep& sweep, const std::string& path) {
 void read_member(const JsonMember& member, const Origin& parent, std::optional<WorkloadKind> kind, const Sweep& others,
                  SweepAxis& axis, Problems& problems) {
   const Origin origin{parent.file, member.at, parent.path + "." + member.key};
+  if (fields_at(member.key).empty() && problems.full()) return problems.add(origin, "");
   if (fields_at(member.key).empty()) {
     problems.add(origin,
                  fmt::format("{} is no path that can be swept{}; legal: link, and paths such as workload.chunk, "

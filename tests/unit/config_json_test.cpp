@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 
 #include "config/located_json.h"
@@ -112,6 +113,16 @@ TEST(LocatedJson, CostIsBounded) {
   limits.depth = 2;
   EXPECT_EQ(json_problems("[[1]]", limits), "");
   EXPECT_NE(json_problems("[[[1]]]", limits).find("nested deeper than 2"), std::string::npos);
+}
+
+TEST(LocatedJson, ManyProblemsStayCheap) {
+  std::string text = test::sparse_config("");
+  std::string keys;
+  for (int i = 0; i < 50'000; ++i) keys.append(fmt::format("\"wrong{}\": 0, ", i));
+  text.insert(1, keys);
+  const std::string problems = test::problems_of(text);
+  EXPECT_EQ(std::count(problems.begin(), problems.end(), '\n'), 200);
+  EXPECT_NE(problems.find("\nand 49800 more"), std::string::npos) << problems.substr(problems.size() - 100);
 }
 
 /// Mutated configs end in cases or in ConfigErrors, never in anything else. Sanitizers see the rest.

@@ -32,6 +32,7 @@ struct RowPlan {
   std::int32_t threads;     ///< of a CTA, a multiple of the unit's and of 32
   std::int32_t units;       ///< streams*chunk*slices of one step
   std::int32_t head_dim, chunk, valid_tokens;
+  bool slice_major;  ///< order of units: (stream, slice, token), else (token, slice)
 
   SDM_HD std::int32_t lanes() const { return 1 << lane_bits; }
   SDM_HD std::int32_t groups() const { return 1 << group_bits; }
@@ -65,8 +66,14 @@ inline std::string refuse_row_plan(const Dims& dims, std::int32_t groups, std::i
 /// Threads of a CTA: small enough to spread one step evenly over the SMs, large enough for a unit of the usual shapes.
 inline constexpr std::int32_t kMaxRowThreads = 256;
 
-/// `warps` a CTA, 0 for the most.
-inline RowPlan make_row_plan(const Dims& dims, std::int32_t step, DType row, std::int32_t groups, std::int32_t warps) {
+/// Entries per slot of a chunk, over all operands, from which rows are worth finding again in L2.
+inline bool rows_return(const Dims& dims, std::int32_t entries) {
+  return 4 * std::int64_t{dims.chunk} * entries >= dims.slots;
+}
+
+/// `entries`: of a token, summed over operands. `warps` a CTA, 0 for the most.
+inline RowPlan make_row_plan(const Dims& dims, std::int32_t step, DType row, std::int32_t groups, std::int32_t entries,
+                             std::int32_t warps) {
   const RowCut cut = cut_row(dims.head_dim, row);
   const auto bits = [](std::int32_t power) { return std::countr_zero(static_cast<std::uint32_t>(power)); };
   RowPlan plan{};
@@ -77,6 +84,9 @@ inline RowPlan make_row_plan(const Dims& dims, std::int32_t step, DType row, std
   plan.threads = std::max(plan.unit_threads(), wanted / plan.unit_threads() * plan.unit_threads());
   plan.units = dims.streams * dims.chunk * cut.slices;
   plan.head_dim = dims.head_dim, plan.chunk = dims.chunk, plan.valid_tokens = dims.valid_tokens(step);
+  // Where rows return, the CTAs that run together should share few slices of one stream, so that these stay in L2;
+  // where they do not, the slices of one row are read side by side: whole rows for the DRAM.
+  plan.slice_major = cut.slices > 1 && rows_return(dims, entries);
   return plan;
 }
 
@@ -97,8 +107,14 @@ SDM_HD RowPlace place_of(const RowPlan& plan, std::int32_t block, std::int32_t t
   at.lane = thread & (plan.lanes() - 1);
   const std::int32_t unit = block * plan.units_per_cta() + at.unit_in_cta;
   at.owned = unit < plan.units;
-  at.token = plan.slices == 1 ? unit : unit / plan.slices;
-  at.slice = unit - at.token * plan.slices;  // the slices of one row are read side by side: whole rows for the DRAM
+  if (plan.slice_major) {
+    const std::int32_t chunk_slice = unit / plan.chunk, stream = chunk_slice / plan.slices;
+    at.slice = chunk_slice - stream * plan.slices;
+    at.token = unit + (stream - chunk_slice) * plan.chunk;
+  } else {
+    at.token = plan.slices == 1 ? unit : unit / plan.slices;
+    at.slice = unit - at.token * plan.slices;
+  }
   at.column = ((at.slice << plan.lane_bits) + at.lane) * plan.vec;
   at.valid = at.owned && (plan.valid_tokens == plan.chunk || at.token % plan.chunk < plan.valid_tokens);
   return at;

@@ -84,18 +84,25 @@ struct EntrySource {
   const void* weight;         ///< [P*C, entries]
   std::int32_t entries, index_words;
   bool bf16_weight;
+  std::int64_t ahead;  ///< distance to the same entry of the step that comes next, 0: none
 };
 struct Entry {
   std::int32_t row;  ///< -1: no entry, a term of zeros
   float weight;
 };
 
-inline EntrySource entries_of(AnyPtr index, AnyPtr weight, std::int32_t entries, std::int64_t first_token) {
+/// The entries of `step`; `next_step` is the one to come (outside the pass: none).
+inline EntrySource entries_of(AnyPtr index, AnyPtr weight, std::int32_t entries, const Dims& dims, int step,
+                              int next_step) {
   const std::int32_t words = index.dtype == DType::i64 ? 2 : 1;
-  const std::int64_t first = first_token * entries;
+  const std::int64_t step_entries = std::int64_t{dims.streams} * dims.chunk * entries, first = step * step_entries;
+  const std::int64_t ahead = next_step >= 0 && next_step < dims.steps ? (next_step - step) * step_entries : 0;
   return {static_cast<const std::int32_t*>(index.data) + first * words,
-          static_cast<const char*>(weight.data) + first * static_cast<std::int64_t>(size_of(weight.dtype)), entries,
-          words, weight.dtype == DType::bf16};
+          static_cast<const char*>(weight.data) + first * static_cast<std::int64_t>(size_of(weight.dtype)),
+          entries,
+          words,
+          weight.dtype == DType::bf16,
+          ahead};
 }
 
 __device__ __forceinline__ Entry fetch_entry(const EntrySource& source, const RowPlace& at, int entry) {
@@ -104,6 +111,16 @@ __device__ __forceinline__ Entry fetch_entry(const EntrySource& source, const Ro
   const float weight = source.bf16_weight ? load_element(static_cast<const bf16_t*>(source.weight)[i])
                                           : static_cast<const float*>(source.weight)[i];
   return {source.index[static_cast<std::int64_t>(i) * source.index_words], weight};
+}
+
+__device__ __forceinline__ void prefetch_l2(const void* p) { asm volatile("prefetch.global.L2 [%0];" ::"l"(p)); }
+
+/// Brings the entry of the next step into L2: its launch begins with these loads, and nothing hides them there.
+__device__ __forceinline__ void prefetch_entry(const EntrySource& source, const RowPlace& at, int entry) {
+  if (source.ahead == 0 || at.slice != 0 || !at.valid || entry >= source.entries) return;
+  const std::int64_t i = at.token * source.entries + entry + source.ahead;
+  prefetch_l2(source.index + i * source.index_words);
+  prefetch_l2(static_cast<const char*>(source.weight) + i * (source.bf16_weight ? 2 : 4));
 }
 
 // --- the fold --------------------------------------------------------------------------------------------------------
@@ -124,6 +141,7 @@ __device__ __forceinline__ void fold_part(const RowPlan& plan, const RowPlace& a
   Entry next = fetch_entry(source, at, part + (at.lane << plan.group_bits));
   wait_for_previous_grid();  // it may have written the rows; indices and weights are older
   allow_next_grid();
+  prefetch_entry(source, at, part + (at.lane << plan.group_bits));
   const std::uint64_t policy = kHint ? evict_first_policy() : 0;
   for (int base = 0; base < count; base += plan.lanes()) {
     const Entry mine = next;
@@ -215,16 +233,18 @@ __device__ __forceinline__ void total_parts(const RowPlan& plan, const RowPlace&
 
 /// Rows in flight a lane: 8 (128 bytes of 16-byte vectors), so that 64 registers hold them and 1024 threads an SM make
 /// up the rest; 16 where the whole launch is resident at 512 threads an SM anyway (small steps: every row of a part is
-/// then asked for at once, one memory latency instead of two).
+/// then asked for at once, one memory latency instead of two), and where rows return (fewer tokens at a time with the
+/// same bytes in flight: less comes between two uses of a row).
 inline int rows_in_flight(const RowPlan& plan, int operands, std::int32_t entries, const LaunchContext& context) {
   if (plan.vec == 1 || plan.lanes() < 16) return 8;
   if (context.geometry.depth > 0) return context.geometry.depth < 16 ? 8 : 16;
   const std::int64_t threads = std::int64_t{operands} * plan.units * plan.unit_threads();
+  if (plan.slice_major) return 16;
   return plan.part_entries(entries) > 8 && threads <= std::int64_t{512} * context.device.multiprocessors ? 16 : 8;
 }
 
 inline LaunchShape shape_of(const RowPlan& plan, int operands) {
-  return {dim3(static_cast<unsigned>(plan.ctas()), static_cast<unsigned>(operands)), plan.threads, plan.shared_bytes()};
+  return {dim3(static_cast<unsigned>(plan.ctas() * operands)), plan.threads, plan.shared_bytes()};
 }
 
 inline std::string describe(const RowPlan& plan, int operands, int depth) {

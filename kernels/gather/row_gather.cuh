@@ -24,6 +24,7 @@ struct Args {
   const void* bank;
   EntrySource source[2];  ///< writes, reads
   float* out[2];          ///< [P*C, D] each
+  std::int32_t operands;  ///< CTAs alternate between them: both read the rows of one stream at the same time
   StashTarget stash;
 };
 
@@ -85,8 +86,8 @@ struct StashVisitor {
   }
 };
 
-/// grid: (CTAs of units, operands). At 8 rows in flight 64 registers keep 1024 threads on an SM, 80 with a stash 768;
-/// 16 rows take 128 and leave 512 threads.
+/// grid: CTAs of units, times operands. At 8 rows in flight 64 registers keep 1024 threads on an SM, 80 with a stash
+/// 768; 16 rows take 128 and leave 512 threads.
 template <typename T, bool kWhole, int kDepth, bool kHint, bool kStash>
 __global__ void __launch_bounds__(kMaxRowThreads, kDepth > 8 ? 2 : (kStash ? 3 : 4))
     gather_rows(const __grid_constant__ Args args) {
@@ -94,13 +95,14 @@ __global__ void __launch_bounds__(kMaxRowThreads, kDepth > 8 ? 2 : (kStash ? 3 :
   extern __shared__ float4 shared[];
   float* parts = reinterpret_cast<float*>(shared);
   const RowPlan& plan = args.plan;
-  const EntrySource& source = args.source[blockIdx.y];
-  float* out = args.out[blockIdx.y];
-  const RowPlace at = place_of(plan, static_cast<int>(blockIdx.x), static_cast<int>(threadIdx.x));
+  const unsigned operand = args.operands == 2 ? blockIdx.x & 1u : 0u;
+  const unsigned block = args.operands == 2 ? blockIdx.x / 2 : blockIdx.x;
+  const EntrySource& source = args.source[operand];
+  float* out = args.out[operand];
+  const RowPlace at = place_of(plan, static_cast<int>(block), static_cast<int>(threadIdx.x));
   const RowColumns columns = columns_of<T>(args.bank, plan, at);
   StashVisitor<Row, kStash> visitor{
-      args.stash,     plan, at, columns, args.stash.rows + at.column * static_cast<std::int64_t>(sizeof(T)),
-      blockIdx.y == 0};
+      args.stash, plan, at, columns, args.stash.rows + at.column * static_cast<std::int64_t>(sizeof(T)), operand == 0};
   for (int first = 0; first < plan.groups(); first += plan.parallel()) {
     const int part = first + at.part;
     float acc[Row::kElements] = {};
@@ -115,7 +117,8 @@ __global__ void __launch_bounds__(kMaxRowThreads, kDepth > 8 ? 2 : (kStash ? 3 :
 inline int operands(const Params& p) { return p.inter ? 2 : 1; }
 
 inline RowPlan plan_of(const Params& p, const LaunchContext& context) {
-  return make_row_plan(p.dims, p.step, p.bank.dtype, p.groups, context.geometry.warps);
+  return make_row_plan(p.dims, p.step, p.bank.dtype, p.groups, p.dims.writes + (p.inter ? p.dims.reads : 0),
+                       context.geometry.warps);
 }
 
 inline int depth_of(const Params& p, const RowPlan& plan, const LaunchContext& context) {
@@ -128,10 +131,11 @@ inline Args args_of(const Params& p, const RowPlan& plan) {
   Args args{};
   args.plan = plan;
   args.bank = p.bank.data;
-  args.source[0] = entries_of(p.k_idx, p.k_weight, d.writes, token);
+  args.operands = operands(p);
+  args.source[0] = entries_of(p.k_idx, p.k_weight, d.writes, d, p.step, p.step + 1);
   args.out[0] = p.retrieved + token * d.head_dim;
   if (p.inter) {
-    args.source[1] = entries_of(p.q_idx, p.q_weight, d.reads, token);
+    args.source[1] = entries_of(p.q_idx, p.q_weight, d.reads, d, p.step, p.step + 1);
     args.out[1] = p.inter + token * d.head_dim;
   }
   if (p.stash.rows) {

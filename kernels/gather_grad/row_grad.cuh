@@ -116,7 +116,7 @@ __global__ void __launch_bounds__(kMaxRowThreads, kCtas) gather_grad_rows(const 
 // --- launchers -------------------------------------------------------------------------------------------------------
 
 inline RowPlan plan_of(const Params& p, const LaunchContext& context) {
-  return make_row_plan(p.dims, p.step, p.grad.dtype, p.groups, context.geometry.warps);
+  return make_row_plan(p.dims, p.step, p.grad.dtype, p.groups, p.dims.writes, context.geometry.warps);
 }
 
 /// kCtas 4 has registers for 8 rows in flight.
@@ -131,7 +131,7 @@ inline Args args_of(const Params& p, const RowPlan& plan) {
   Args args{};
   args.plan = plan;
   args.grad = p.grad.data;
-  args.source = entries_of(p.k_idx, {const_cast<float*>(p.write_weight), DType::f32}, d.writes, token);
+  args.source = entries_of(p.k_idx, {const_cast<float*>(p.write_weight), DType::f32}, d.writes, d, p.step, p.step - 1);
   args.delta_v = p.delta_v + token * d.head_dim;
   args.d_dv_w = p.d_dv_w + token * d.head_dim;
   args.d_ww = p.d_ww_planes + token * d.writes;

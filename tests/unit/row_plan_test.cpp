@@ -4,9 +4,9 @@
 
 #include <gtest/gtest.h>
 
-#include <map>
+#include <algorithm>
 #include <set>
-#include <tuple>
+#include <vector>
 
 #include "kernels/gather_grad/gather_grad.h"
 
@@ -24,40 +24,45 @@ Dims dims_of(int streams, int chunk, int tokens, int head_dim) {
 constexpr std::int32_t kWidths[] = {1, 4, 20, 30, 64, 120, 128, 131, 132, 192, 200, 256, 384, 960, 1024};
 
 void expect_owned_once(const Dims& dims, int step, const RowPlan& plan) {
-  std::map<std::tuple<int, int, int, int>, int> owners;  // (token, slice, part, lane) -> times folded
-  std::map<std::pair<int, int>, std::set<int>> ctas;     // unit -> its CTAs
+  const auto tokens = static_cast<std::size_t>(dims.streams * dims.chunk);
+  const auto slices = static_cast<std::size_t>(plan.slices), groups = static_cast<std::size_t>(plan.groups());
+  const auto lanes = static_cast<std::size_t>(plan.lanes());
+  std::vector<int> folds(tokens * slices * groups * lanes);  // [token, slice, part, lane]: times folded
+  std::vector<int> ctas(tokens * slices, -1);                // [token, slice]: where
   for (int cta = 0; cta < plan.ctas(); ++cta)
     for (int thread = 0; thread < plan.threads; ++thread) {
       const RowPlace at = place_of(plan, cta, thread);
-      EXPECT_EQ(at.lane, thread % plan.lanes());
-      if (!at.owned) continue;
-      EXPECT_EQ(at.valid, at.token % dims.chunk < dims.valid_tokens(step));
+      ASSERT_EQ(at.lane, thread % plan.lanes());
       ASSERT_LT(at.unit_in_cta, plan.units_per_cta());
-      ctas[{at.token, at.slice}].insert(cta);
+      if (!at.owned) continue;
+      ASSERT_EQ(at.valid, at.token % dims.chunk < dims.valid_tokens(step));
+      const std::size_t unit = static_cast<std::size_t>(at.token) * slices + static_cast<std::size_t>(at.slice);
+      ASSERT_LT(unit, ctas.size());
+      ASSERT_TRUE(ctas[unit] == -1 || ctas[unit] == cta);
+      ctas[unit] = cta;
       for (int part = at.part; part < plan.groups(); part += plan.parallel())
-        ++owners[{at.token, at.slice, part, at.lane}];
+        ++folds[(unit * groups + static_cast<std::size_t>(part)) * lanes + static_cast<std::size_t>(at.lane)];
     }
-  const std::int64_t tokens = std::int64_t{dims.streams} * dims.chunk;
-  EXPECT_EQ(owners.size(), static_cast<std::size_t>(tokens * plan.slices * plan.groups() * plan.lanes()));
-  for (const auto& [owner, times] : owners) EXPECT_EQ(times, 1);
-  for (const auto& [unit, where] : ctas) EXPECT_EQ(where.size(), 1u);
+  EXPECT_EQ(std::count(folds.begin(), folds.end(), 1), static_cast<std::ptrdiff_t>(folds.size()));
 }
 
 TEST(RowPlan, EveryPartHasOneRowGroup) {
   for (const std::int32_t width : kWidths)
     for (const DType row : {DType::bf16, DType::f32})
       for (const int groups : {1, 2, 8, 32})
-        for (const int warps : {0, 1, 3, 8}) {
-          SCOPED_TRACE(testing::Message()
-                       << "D " << width << ", " << name_of(row) << ", groups " << groups << ", warps " << warps);
-          const Dims dims = dims_of(3, 5, 8, width);
-          const RowPlan plan = make_row_plan(dims, 1, row, groups, warps);
-          EXPECT_EQ(plan.threads % 32, 0);
-          EXPECT_LE(plan.threads, kMaxRowThreads);
-          EXPECT_EQ(plan.threads % plan.unit_threads(), 0);
-          EXPECT_LE(plan.shared_bytes(), 48u * 1024);  // no opt-in needed on any GPU
-          expect_owned_once(dims, 1, plan);
-        }
+        for (const int warps : {0, 1, 3, 8})
+          for (const int entries : {1, 400}) {
+            SCOPED_TRACE(testing::Message() << "D " << width << ", " << name_of(row) << ", groups " << groups
+                                            << ", warps " << warps << ", entries " << entries);
+            const Dims dims = dims_of(3, 5, 8, width);
+            const RowPlan plan = make_row_plan(dims, 1, row, groups, entries, warps);
+            EXPECT_EQ(plan.slice_major, entries > 1 && plan.slices > 1);
+            EXPECT_EQ(plan.threads % 32, 0);
+            EXPECT_LE(plan.threads, kMaxRowThreads);
+            EXPECT_EQ(plan.threads % plan.unit_threads(), 0);
+            EXPECT_LE(plan.shared_bytes(), 48u * 1024);  // no opt-in needed on any GPU
+            expect_owned_once(dims, 1, plan);
+          }
 }
 
 TEST(RowPlan, SlicesCoverTheRowAndAreTheDotPlanes) {

@@ -49,7 +49,7 @@ struct RowPlan {
   }
 };
 
-inline constexpr std::int32_t kMaxSumGroups = 32;
+inline constexpr std::int32_t kMaxSumGroups = 32;  ///< 256 entries, 8 a part: the most that a stage's rule gives
 
 /// Why a stage of this family cannot run, or empty. `entries`: the larger of its operands' widths.
 inline std::string refuse_row_plan(const Dims& dims, std::int32_t groups, std::int32_t entries) {

@@ -238,9 +238,9 @@ __device__ __forceinline__ void total_parts(const RowPlan& plan, const RowPlace&
 inline int rows_in_flight(const RowPlan& plan, int operands, std::int32_t entries, const LaunchContext& context) {
   if (plan.vec == 1 || plan.lanes() < 16) return 8;
   if (context.geometry.depth > 0) return context.geometry.depth < 16 ? 8 : 16;
+  if (plan.part_entries(entries) <= 8) return 8;
   const std::int64_t threads = std::int64_t{operands} * plan.units * plan.unit_threads();
-  if (plan.slice_major) return 16;
-  return plan.part_entries(entries) > 8 && threads <= std::int64_t{512} * context.device.multiprocessors ? 16 : 8;
+  return plan.slice_major || threads <= std::int64_t{512} * context.device.multiprocessors ? 16 : 8;
 }
 
 inline LaunchShape shape_of(const RowPlan& plan, int operands) {

@@ -3,17 +3,25 @@
 namespace sdm {
 namespace {
 
+#if SDM_WITH_CUDA
+constexpr const Variant<gather::Params>* kGatherVariants[] = {&gather::rows, &gather::rows_l2};
+constexpr const Variant<gather_grad::Params>* kGatherGradVariants[] = {&gather_grad::rows, &gather_grad::rows_r64};
+#else
+constexpr std::span<const Variant<gather::Params>* const> kGatherVariants;
+constexpr std::span<const Variant<gather_grad::Params>* const> kGatherGradVariants;
+#endif
+
 constexpr Registry kRegistry{
     .group_entries = {"group_entries", "slot sort, payload (kpay/qpay)", group_entries::replay, {}},
     .decay_sums = {"decay_sums", "records (krec/qrec/PA record)", decay_sums::replay, {}},
     .interactions = {"interactions", "A and QK", interactions::replay, {}},
     .solve = {"solve", "UT transform", solve::replay, {}},
     .combine = {"combine", "", combine::replay, {}},
-    .gather = {"gather", "token gather", gather::replay, {}},
+    .gather = {"gather", "token gather", gather::replay, kGatherVariants},
     .mix = {"mix", "dual matmul", mix::replay, {}},
     .write = {"write", "DW (decay and write)", write::replay, {}},
     .combine_grad = {"combine_grad", "", combine_grad::replay, {}},
-    .gather_grad = {"gather_grad", "GWR", gather_grad::replay, {}},
+    .gather_grad = {"gather_grad", "GWR", gather_grad::replay, kGatherGradVariants},
     .mix_grad = {"mix_grad", "", mix_grad::replay, {}},
     .undo = {"undo", "Phase A / PA (backward of DW)", undo::replay, {}},
     .read_grad = {"read_grad", "GDS (dots and scatter)", read_grad::replay, {}},

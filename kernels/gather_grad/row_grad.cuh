@@ -1,0 +1,166 @@
+#pragma once
+// gather_grad by rows: the kernel and launcher behind the variants `rows` and `rows_r64`.
+#include "kernels/common/row_sum.cuh"
+#include "kernels/gather_grad/gather_grad.h"
+
+namespace sdm::gather_grad::device_rows {
+
+using namespace sdm::device;
+
+// --- kernels ---------------------------------------------------------------------------------------------------------
+
+struct Args {
+  RowPlan plan;
+  const void* grad;
+  EntrySource source;
+  const float* delta_v;     ///< [P*C, D] of the step
+  float* d_dv_w;            ///< [P*C, D] of the step
+  float* d_ww;              ///< plane 0, moved to the step's first entry
+  std::int64_t plane_size;  ///< N*C*W
+};
+
+/// Sums kCount values over the lanes of a row group, each in the tree that pairs lanes at distance 1, 2, 4, ..: while
+/// values are left to share out, a pair of lanes splits them, so a lane ends with the sum of value reversed(lane) and
+/// kCount values cost kCount - 1 + log2(lanes/kCount) shuffles instead of kCount*log2(lanes). Addition commutes, so
+/// which lane adds does not matter to the bits. kCount: a power of two up to 8, hence at most `lanes`.
+template <int kCount>
+__device__ __forceinline__ float tree_sums(float (&value)[kCount], int lane, int lanes) {
+  int distance = 1;
+#pragma unroll
+  for (int left = kCount / 2; left >= 1; left /= 2, distance *= 2) {
+    const bool upper = (lane & distance) != 0;
+#pragma unroll
+    for (int j = 0; j < left; ++j) {
+      const float give = upper ? value[j] : value[j + left];
+      const float keep = upper ? value[j + left] : value[j];
+      value[j] = keep + __shfl_xor_sync(kWholeWarp, give, distance);
+    }
+  }
+  for (; distance < lanes; distance *= 2) value[0] += __shfl_xor_sync(kWholeWarp, value[0], distance);
+  return value[0];
+}
+/// The value whose sum a lane holds: the low log2(kCount) bits of the lane, reversed.
+template <int kCount>
+__device__ __forceinline__ int reversed(int lane) {
+  constexpr int kBits = kCount == 8 ? 3 : (kCount == 4 ? 2 : 1);
+  return static_cast<int>(__brev(static_cast<unsigned>(lane) << (32 - kBits)));
+}
+
+/// Dots of delta_v's columns, held by the lanes, with the rows that pass by.
+template <typename Row>
+struct DotVisitor {
+  static constexpr int kDots = 8;
+  const RowPlan& plan;
+  const RowPlace& place;
+  float* out;  ///< the plane of this slice, moved to the token's first entry
+  std::int32_t entries;
+  float x[Row::kElements];
+  float dot[kDots];
+
+  __device__ void hold(int) {}
+  /// vec partial = x0*y0, then fma ascending; +0 past the row, for missing entries and for padding tokens.
+  __device__ void row(int u, int holder, const typename Row::Raw&, const float (&y)[Row::kElements], int base) {
+    float sum = x[0] * y[0];
+#pragma unroll
+    for (int c = 1; c < Row::kElements; ++c) sum = fma_rn(x[c], y[c], sum);
+    dot[u % kDots] = sum;
+    if (u % kDots == kDots - 1) store(base + ((holder - (kDots - 1)) << plan.group_bits));
+  }
+
+ private:
+  /// kDots dots are complete, those of the entries from `first` on: kDots lanes of the row group store one each.
+  __device__ void store(int first) {
+    const float sum = tree_sums(dot, place.lane, plan.lanes());
+    const int entry = first + (reversed<kDots>(place.lane) << plan.group_bits);
+    if (place.lane < kDots && place.owned && entry < entries) out[entry] = sum;
+  }
+};
+
+template <int kElements>
+__device__ __forceinline__ void take_columns(const float* p, bool on, float (&x)[kElements]) {
+  if constexpr (kElements == 1) {
+    x[0] = on ? *p : 0.0f;
+  } else {
+#pragma unroll
+    for (int q = 0; q < kElements / 4; ++q) {
+      const float4 v = on ? reinterpret_cast<const float4*>(p)[q] : float4{0.0f, 0.0f, 0.0f, 0.0f};
+      x[4 * q] = v.x, x[4 * q + 1] = v.y, x[4 * q + 2] = v.z, x[4 * q + 3] = v.w;
+    }
+  }
+}
+
+/// grid: CTAs of units. kCtas of 256 threads shall fit an SM: 2, 3 or 4 leave 128, 80 or 64 registers.
+template <typename T, bool kWhole, int kDepth, int kCtas>
+__global__ void __launch_bounds__(kMaxRowThreads, kCtas) gather_grad_rows(const __grid_constant__ Args args) {
+  using Row = RowVector<T, kWhole>;
+  extern __shared__ float4 shared[];
+  float* parts = reinterpret_cast<float*>(shared);
+  const RowPlan& plan = args.plan;
+  const RowPlace at = place_of(plan, static_cast<int>(blockIdx.x), static_cast<int>(threadIdx.x));
+  const RowColumns columns = columns_of<T>(args.grad, plan, at);
+  DotVisitor<Row> visitor{plan,
+                          at,
+                          args.d_ww + at.slice * args.plane_size + wide_product(at.token, args.source.entries),
+                          args.source.entries,
+                          {},
+                          {}};
+  take_columns(args.delta_v + wide_product(at.token, plan.head_dim) + at.column, at.valid && columns.inside, visitor.x);
+  for (int first = 0; first < plan.groups(); first += plan.parallel()) {
+    float acc[Row::kElements] = {};
+    fold_part<Row, kDepth, false>(plan, at, args.source, first + at.part, columns, visitor, acc);
+    finish_part(plan, at, first + at.part, parts, args.d_dv_w, acc);
+  }
+  total_parts<Row::kElements>(plan, at, parts, args.d_dv_w);
+}
+
+// --- launchers -------------------------------------------------------------------------------------------------------
+
+inline RowPlan plan_of(const Params& p, const LaunchContext& context) {
+  return make_row_plan(p.dims, p.step, p.grad.dtype, p.groups, p.dims.writes, context.geometry.warps);
+}
+
+/// kCtas 4 has registers for 8 rows in flight.
+template <int kCtas>
+int depth_of(const Params& p, const RowPlan& plan, const LaunchContext& context) {
+  return kCtas >= 4 ? 8 : rows_in_flight(plan, 1, p.dims.writes, context);
+}
+
+inline Args args_of(const Params& p, const RowPlan& plan) {
+  const Dims& d = p.dims;
+  const std::int64_t token = std::int64_t{p.step} * d.streams * d.chunk;
+  Args args{};
+  args.plan = plan;
+  args.grad = p.grad.data;
+  args.source = entries_of(p.k_idx, {const_cast<float*>(p.write_weight), DType::f32}, d.writes, d, p.step, p.step - 1);
+  args.delta_v = p.delta_v + token * d.head_dim;
+  args.d_dv_w = p.d_dv_w + token * d.head_dim;
+  args.d_ww = p.d_ww_planes + token * d.writes;
+  args.plane_size = d.chunks() * d.write_positions();
+  return args;
+}
+
+template <int kCtas>
+void launch_rows(const Params& p, const LaunchContext& context) {
+  const RowPlan plan = plan_of(p, context);
+  const LaunchShape shape = shape_of(plan, 1);
+  const Args args = args_of(p, plan);
+  dispatch_real(p.grad.dtype, [&]<typename T>() {
+    if (plan.vec == 1) return launch(gather_grad_rows<T, false, 8, kCtas>, shape, context, args);
+    if constexpr (kCtas < 4)
+      if (depth_of<kCtas>(p, plan, context) == 16)
+        return launch(gather_grad_rows<T, true, 16, 2>, shape, context, args);
+    launch(gather_grad_rows<T, true, 8, kCtas>, shape, context, args);
+  });
+}
+
+inline std::string refuse_rows(const Params& p, const Device&) {
+  return refuse_row_plan(p.dims, p.groups, p.dims.writes);
+}
+
+template <int kCtas>
+std::string describe_rows(const Params& p, const LaunchContext& context) {
+  const RowPlan plan = plan_of(p, context);
+  return device::describe(plan, 1, depth_of<kCtas>(p, plan, context));
+}
+
+}  // namespace sdm::gather_grad::device_rows

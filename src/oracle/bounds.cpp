@@ -13,15 +13,14 @@ namespace sdm {
 
 namespace oracle {
 
-double rms_safety(std::int64_t count) { return 3 + (kSafety - 3) / std::sqrt(static_cast<double>(count)); }
+double rms_safety(double count) { return 3 + (kSafety - 3) / std::sqrt(std::max(1.0, count)); }
 
 double variance_after_rounding(double x, double variance, DType dtype, bool rounded) {
   if (rounded && variance == 0) return 0;
   const double reach = kSafety * std::sqrt(variance);
   const double gap = spacing(std::fabs(x) + reach, dtype);
-  if (!rounded) return variance + gap * gap / 4;                           // (16)
-  if (round_to(x - reach, dtype) == round_to(x + reach, dtype)) return 0;  // (14)
-  return variance + gap * gap;                                             // (15)
+  if (rounded && round_to(x - reach, dtype) == round_to(x + reach, dtype)) return 0;  // (14)
+  return variance + gap * gap;                                                        // (15)
 }
 
 void variance_after_snapshot(std::span<const double> row, std::span<double> variance, SnapshotFormat format,
@@ -114,18 +113,20 @@ void judge_elements(const Named& o, OutputVerdict& v) {
 void judge_blocks(const Named& o, OutputVerdict& v) {
   double worst = -1;
   for (std::int64_t first = 0; first < std::int64_t(o.got.size()); first += o.block) {
-    double error = 0, variance = 0;
+    double error = 0, variance = 0, fourth = 0;
     std::int64_t count = 0;
     for (std::int64_t i = first; i < first + o.block; ++i) {
       const double difference = o.got[i] - o.expected.value[i], sigma = o.expected.sigma[i];
       if (!std::isfinite(difference) || (sigma == 0 && difference == 0)) continue;  // exact elements do not dilute
       error += difference * difference;
       variance += sigma * sigma;
+      fourth += std::pow(sigma, 4);
       ++count;
     }
     if (count == 0) continue;
     const double rms = std::sqrt(error / double(count));
-    const double bound = oracle::rms_safety(count) * std::sqrt(variance / double(count)) + oracle::kTiny;
+    const double effective = fourth > 0 ? variance * variance / fourth : 1.0;
+    const double bound = oracle::rms_safety(effective) * std::sqrt(variance / double(count)) + oracle::kTiny;
     if (rms / bound > worst) {
       worst = rms / bound;
       v.rms_error = rms;

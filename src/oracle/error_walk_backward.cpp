@@ -36,6 +36,7 @@ void ErrorWalk::reverse_chunk(int chunk, const StreamState& s, StreamDots& dots)
   const int begin = map_.chunk_begin(chunk), writes = map_.w.writes;
   d_delta_local_ = backward_errors(map_, form, chunk, s);
   replay_rows(chunk, s);
+  open_floor(chunk, grad);
   for (int t = map_.chunk_end(chunk) - 1; t >= begin; --t) {
     reverse_reads(t, form, s, dots);
     reverse_token(t, t - begin, form, s, dots);
@@ -152,7 +153,9 @@ void ErrorWalk::reverse_writes(int t, int local, const ChunkForm& form, const St
       const double used = s.used_grad[log + c], decayed = decay * s.old_rows[log + c];
       const double through = used - beta * k * a[c], row_variance = decay2 * old_rows_[log + c];
       double& gradient = grad[row + c];
-      const double after = std::max(0.0, gradient * (1 - 2 * beta * k2) + beta2 * k2 * a_variance[c]);
+      double& floor = floor_[row + c];
+      const double after = std::max(floor, gradient * (1 - 2 * beta * k2) + beta2 * k2 * a_variance[c]);
+      floor *= decay2;
       const double a2 = beta2 * a[c] * a[c];
       d_k += gradient * delta[c] * delta[c] + used * used * delta_variance[c] +
              beta2 * a_variance[c] * decayed * decayed + a2 * row_variance;

@@ -102,8 +102,10 @@ void judge_elements(const Named& o, OutputVerdict& v) {
     if (!(error >= 0) || std::isinf(error)) continue;  // matching anomalies
     const double bound = oracle::kSafety * o.expected.sigma[i] + oracle::kTiny;
     v.max_abs_error = std::max(v.max_abs_error, error);
-    if (i == 0 || error / bound > v.worst_ratio) {
-      v.worst_ratio = error / bound;
+    // A bound that is not a number judges nothing, so it fails.
+    const double ratio = std::isnan(bound) ? HUGE_VAL : error == 0 ? 0.0 : error / bound;
+    if (i == 0 || ratio > v.worst_ratio) {
+      v.worst_ratio = ratio;
       v.bound = bound;
       point_at(std::int64_t(i), o, v);
     }

@@ -113,25 +113,28 @@ void ErrorWalk::reverse_reads(int t, const ChunkForm& form, const StreamState& s
 /// d_delta's error, and with it d_v and d_beta (24).
 void ErrorWalk::reverse_token(int t, int local, const ChunkForm& form, const StreamState& s, StreamDots& dots) {
   const int writes = map_.w.writes;
+  const std::int64_t token = std::int64_t{t} * columns_;
   const double beta = map_.beta(t), factor = token_factor(map_, form, local);
   const float* v = map_.v(t, s.first_column);
   double* all = d_delta_local_.data() + std::int64_t{local} * columns_;
-  for (int c = 0; c < columns_; ++c) {
-    const std::int64_t token = std::int64_t{t} * columns_ + c;
-    double from_rows = 0, energy = v[c] * v[c] + retrieved0_[token], retrieved = 0;
-    for (int n = 0; n < writes; ++n) {
-      const std::int64_t entry = std::int64_t{t} * writes + n, log = (std::int64_t{local} * writes + n) * columns_ + c;
-      const double k = map_.k(t, n), decay = std::exp(map_.g(t, n));
-      from_rows += k * k * grad[std::int64_t{map_.k_row[entry]} * columns_ + c];
-      energy += k * k * decay * decay * old_energy_[log];
-      retrieved += k * decay * s.old_rows[log];
+  std::vector<double> energy(static_cast<std::size_t>(columns_)), retrieved(energy);
+  for (int c = 0; c < columns_; ++c) energy[c] = v[c] * v[c] + retrieved0_[token + c];
+  for (int n = 0; n < writes; ++n) {
+    const std::int64_t log = (std::int64_t{local} * writes + n) * columns_;
+    const double* row = grad.data() + std::int64_t{map_.k_row[std::int64_t{t} * writes + n]} * columns_;
+    const double k = map_.k(t, n), decay = std::exp(map_.g(t, n)), k2 = k * k, kd2 = k2 * decay * decay;
+    for (int c = 0; c < columns_; ++c) {
+      all[c] += k2 * row[c];
+      energy[c] += kd2 * old_energy_[log + c];
+      retrieved[c] += k * decay * s.old_rows[log + c];
     }
-    all[c] += from_rows;
+  }
+  for (int c = 0; c < columns_; ++c) {
     const double a2 = std::pow(s.d_delta[std::int64_t{local} * columns_ + c], 2);
-    const double residual = v[c] - s.retrieved[token];
-    d_v[token] = beta * beta * (all[c] + kU2 * a2);
-    dots.d_beta_var[t] += all[c] * residual * residual + a2 * (retrieved_[token] + factor * energy);
-    dots.d_g_token_var[t] += beta * beta * all[c] * retrieved * retrieved;
+    const double residual = v[c] - s.retrieved[token + c];
+    d_v[token + c] = beta * beta * (all[c] + kU2 * a2);
+    dots.d_beta_var[t] += all[c] * residual * residual + a2 * (retrieved_[token + c] + factor * energy[c]);
+    dots.d_g_token_var[t] += beta * beta * all[c] * retrieved[c] * retrieved[c];
   }
 }
 

@@ -49,7 +49,10 @@ void variance_after_snapshot(std::span<const double> row, std::span<double> vari
     const double low = payload(y - reach), high = payload(y + reach);
     const double step = std::max(high - at, at - low);
     const double restored = at * scale;
-    const double restored_variance = restored * restored * scale_relative + step * step * scale * scale;
+    // The scale's error is one for the whole row. Rows that come back meet dots over the row only, whose square it can
+    // raise by (sum |x y|)^2 <= D sum (x y)^2.
+    const double shared = restored * restored * scale_relative * static_cast<double>(row.size());
+    const double restored_variance = shared + step * step * scale * scale;
     variance[c] = variance_after_rounding(restored, restored_variance, bank_dtype, true);
   }
 }

@@ -29,11 +29,11 @@ double pair_relative(const Log& a, const Log& b) {
 }
 
 /// The gather's weight may be rounded to bf16: the oracle rounds it as well, so what is left is whether it can round
-/// the other way (14).
+/// the other way (14). A flip moves all columns of a token together, so for the sake of dots it counts D-fold (17).
 double gather_relative(const StreamMap& map, const Weight& exact) {
   if (map.w.weight_dtype == DType::f32 || exact.value == 0) return exact.relative;
   const double size2 = exact.value * exact.value;
-  return variance_after_rounding(exact.value, exact.relative * size2, DType::bf16, true) / size2;
+  return map.w.head_dim * variance_after_rounding(exact.value, exact.relative * size2, DType::bf16, true) / size2;
 }
 
 struct Member {

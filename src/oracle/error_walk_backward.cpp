@@ -11,8 +11,11 @@ namespace sdm::oracle {
 
 namespace {
 
-/// (22) A dot over D columns, in pieces whose weights carry relative errors `log2`: variance per squared size.
-double dot_factor(const StreamMap& map, int pieces, double log2) { return kU2 * (map.w.head_dim + 8 + pieces) + log2; }
+/// (22) A dot over D columns, summed in lanes, trees and slices, in pieces whose weights carry relative errors `log2`:
+/// variance per square of a piece's size.
+double dot_factor(const StreamMap& map, int pieces, double log2) {
+  return kU2 * (16 + map.w.head_dim / 32 + pieces) + log2;
+}
 
 double group_factor(const StreamMap& map, const ChunkForm& form, int group) {
   return group < 0 ? dot_factor(map, 0, 0) : dot_factor(map, form.members[group], form.log2[group]);
@@ -44,7 +47,8 @@ void ErrorWalk::reverse_chunk(int chunk, const StreamState& s, StreamDots& dots)
   }
   for (std::size_t e = 0; e < form.k_group.size(); ++e) {  // (25)
     const int group = form.k_group[e];
-    const double share = 2 * decay_factor(map_, form, group) * group_energy_[map_.written[chunk][group]];
+    const double share =
+        2 * map_.w.head_dim * decay_factor(map_, form, group) * group_energy_[map_.written[chunk][group]];
     dots.d_g_var[std::size_t(begin) * writes + e] += share;
     dots.d_g_token_var[begin + e / writes] += share;
   }
@@ -105,7 +109,8 @@ void ErrorWalk::reverse_reads(int t, const ChunkForm& form, const StreamState& s
       energy += gr2 * energy_[row + c];
       grad_energy_[row + c] += q2 * gr2;
     }
-    dots.d_q_var[entry] += carried + group_factor(map_, form, form.q_group[local * reads + m]) * energy;  // (23)
+    const double factor = group_factor(map_, form, form.q_group[local * reads + m]);
+    dots.d_q_var[entry] += carried + factor * map_.w.head_dim * energy;  // (23)
     group_energy_[map_.q_row[entry]] += q2 * energy;
   }
 }
@@ -133,7 +138,8 @@ void ErrorWalk::reverse_token(int t, int local, const ChunkForm& form, const Str
     const double a2 = std::pow(s.d_delta[std::int64_t{local} * columns_ + c], 2);
     const double residual = v[c] - s.retrieved[token + c];
     d_v[token + c] = beta * beta * (all[c] + kU2 * a2);
-    dots.d_beta_var[t] += all[c] * residual * residual + a2 * (retrieved_[token + c] + factor * energy[c]);
+    dots.d_beta_var[t] +=
+        all[c] * residual * residual + a2 * (retrieved_[token + c] + factor * map_.w.head_dim * energy[c]);
     dots.d_g_token_var[t] += beta * beta * all[c] * retrieved[c] * retrieved[c];
   }
 }
@@ -170,7 +176,7 @@ void ErrorWalk::reverse_writes(int t, int local, const ChunkForm& form, const St
       gradient = decay2 * after;
       bank[row + c] = old_rows_[log + c];
     }
-    dots.d_k_var[entry] += d_k + factor * energy;
+    dots.d_k_var[entry] += d_k + factor * map_.w.head_dim * energy;
     dots.d_g_var[entry] += d_g;
     dots.d_g_token_var[t] += d_g_rows;
     group_energy_[map_.k_row[entry]] += k2 * energy;

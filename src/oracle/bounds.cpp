@@ -13,15 +13,14 @@ namespace sdm {
 
 namespace oracle {
 
-double rms_safety(std::int64_t count) { return 3 + (kSafety - 3) / std::sqrt(static_cast<double>(count)); }
+double rms_safety(double count) { return 3 + (kSafety - 3) / std::sqrt(std::max(1.0, count)); }
 
 double variance_after_rounding(double x, double variance, DType dtype, bool rounded) {
   if (rounded && variance == 0) return 0;
   const double reach = kSafety * std::sqrt(variance);
   const double gap = spacing(std::fabs(x) + reach, dtype);
-  if (!rounded) return variance + gap * gap / 4;                           // (16)
-  if (round_to(x - reach, dtype) == round_to(x + reach, dtype)) return 0;  // (14)
-  return variance + gap * gap;                                             // (15)
+  if (rounded && round_to(x - reach, dtype) == round_to(x + reach, dtype)) return 0;  // (14)
+  return variance + gap * gap;                                                        // (15)
 }
 
 void variance_after_snapshot(std::span<const double> row, std::span<double> variance, SnapshotFormat format,
@@ -50,7 +49,10 @@ void variance_after_snapshot(std::span<const double> row, std::span<double> vari
     const double low = payload(y - reach), high = payload(y + reach);
     const double step = std::max(high - at, at - low);
     const double restored = at * scale;
-    const double restored_variance = restored * restored * scale_relative + step * step * scale * scale;
+    // The scale's error is one for the whole row. Rows that come back meet dots over the row only, whose square it can
+    // raise by (sum |x y|)^2 <= D sum (x y)^2.
+    const double shared = restored * restored * scale_relative * static_cast<double>(row.size());
+    const double restored_variance = shared + step * step * scale * scale;
     variance[c] = variance_after_rounding(restored, restored_variance, bank_dtype, true);
   }
 }
@@ -103,8 +105,10 @@ void judge_elements(const Named& o, OutputVerdict& v) {
     if (!(error >= 0) || std::isinf(error)) continue;  // matching anomalies
     const double bound = oracle::kSafety * o.expected.sigma[i] + oracle::kTiny;
     v.max_abs_error = std::max(v.max_abs_error, error);
-    if (i == 0 || error / bound > v.worst_ratio) {
-      v.worst_ratio = error / bound;
+    // A bound that is not a number judges nothing, so it fails.
+    const double ratio = std::isnan(bound) ? HUGE_VAL : error == 0 ? 0.0 : error / bound;
+    if (i == 0 || ratio > v.worst_ratio) {
+      v.worst_ratio = ratio;
       v.bound = bound;
       point_at(std::int64_t(i), o, v);
     }
@@ -114,18 +118,20 @@ void judge_elements(const Named& o, OutputVerdict& v) {
 void judge_blocks(const Named& o, OutputVerdict& v) {
   double worst = -1;
   for (std::int64_t first = 0; first < std::int64_t(o.got.size()); first += o.block) {
-    double error = 0, variance = 0;
+    double error = 0, variance = 0, fourth = 0;
     std::int64_t count = 0;
     for (std::int64_t i = first; i < first + o.block; ++i) {
       const double difference = o.got[i] - o.expected.value[i], sigma = o.expected.sigma[i];
       if (!std::isfinite(difference) || (sigma == 0 && difference == 0)) continue;  // exact elements do not dilute
       error += difference * difference;
       variance += sigma * sigma;
+      fourth += std::pow(sigma, 4);
       ++count;
     }
     if (count == 0) continue;
     const double rms = std::sqrt(error / double(count));
-    const double bound = oracle::rms_safety(count) * std::sqrt(variance / double(count)) + oracle::kTiny;
+    const double effective = fourth > 0 ? variance * variance / fourth : 1.0;
+    const double bound = oracle::rms_safety(effective) * std::sqrt(variance / double(count)) + oracle::kTiny;
     if (rms / bound > worst) {
       worst = rms / bound;
       v.rms_error = rms;

@@ -17,8 +17,9 @@ namespace oracle {
 /// and moderate correlation between terms.
 inline constexpr double kSafety = 8.0;
 
-/// Factor of the rms bound over `count` elements: kSafety for one, 3 for many (docs/oracle.md, "Verdict").
-double rms_safety(std::int64_t count);
+/// Factor of the rms bound when `count` elements share the variance: kSafety for one, 3 for many. A few large variances
+/// among small ones count as few: count = (sum V)^2 / sum V^2 (docs/oracle.md, "Verdict").
+double rms_safety(double count);
 
 /// Absolute slack of every bound: what subnormal weights may lose.
 inline constexpr double kTiny = 1e-35;

@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "oracle/bounds.h"
+
 namespace sdm::oracle {
 
 namespace {
-
-constexpr double kBf16HalfUlp2 = 0x1p-18;  // square of the relative half spacing 2^-9 of bf16
 
 /// A decay sum and the variance of its error (1): a running sum of `adds` roundings, none larger than u*|sum|.
 struct Log {
@@ -26,6 +26,14 @@ Weight weight(double x, const Log& log) { return {x * std::exp(log.value), exp_r
 double pair_relative(const Log& a, const Log& b) {
   const double difference = a.value - b.value;
   return exp_relative({difference, a.variance + b.variance + kU2 * difference * difference}) + 2 * kU2;
+}
+
+/// The gather's weight may be rounded to bf16: the oracle rounds it as well, so what is left is whether it can round
+/// the other way (14). A flip moves all columns of a token together, so for the sake of dots it counts D-fold (17).
+double gather_relative(const StreamMap& map, const Weight& exact) {
+  if (map.w.weight_dtype == DType::f32 || exact.value == 0) return exact.relative;
+  const double size2 = exact.value * exact.value;
+  return map.w.head_dim * variance_after_rounding(exact.value, exact.relative * size2, DType::bf16, true) / size2;
 }
 
 struct Member {
@@ -58,7 +66,6 @@ void group_writes(Builder& b) {
 void write_weights(Builder& b) {
   const int writes = b.map.w.writes;
   ChunkForm& f = b.f;
-  const double stored = b.map.w.weight_dtype == DType::bf16 ? kBf16HalfUlp2 : 0.0;
   f.k.resize(std::size_t(f.n) * writes);
   f.write = f.k;
   f.gather_k.resize(f.k.size());
@@ -69,7 +76,7 @@ void write_weights(Builder& b) {
       const std::size_t at = std::size_t(m.token) * writes + m.entry;
       const double k = b.map.k(b.begin + m.token, m.entry);
       f.k[at] = weight(k, m.log);
-      f.gather_k[at] = f.k[at].relative + stored;
+      f.gather_k[at] = gather_relative(b.map, f.k[at]);
       f.write[at] = weight(k, running_sum(rex, std::max(0, adds - 1)));
       rex += b.map.g(b.begin + m.token, m.entry);
     }
@@ -101,7 +108,6 @@ void interactions(Builder& b) {
         add_term(b.A, b.A_terms, b.A_count, b.A_var, x.token, y.token, term, pair_relative(x.log, y.log));
       }
   const auto& written = b.map.written[b.chunk];
-  const double stored = b.map.w.weight_dtype == DType::bf16 ? kBf16HalfUlp2 : 0.0;
   for (int t = 0; t < f.n; ++t)
     for (int m = 0; m < reads; ++m) {
       const std::int32_t row = b.map.q_row[(std::int64_t{b.begin} + t) * reads + m];
@@ -118,7 +124,7 @@ void interactions(Builder& b) {
         add_term(f.QK, b.QK_terms, b.QK_count, f.QK_var, t, y.token, term, pair_relative(log, y.log));
       }
       f.q.push_back(weight(q, log));
-      f.gather_q.push_back(f.q.back().relative + stored);
+      f.gather_q.push_back(gather_relative(b.map, f.q.back()));
       f.q_group.push_back(g);
     }
 }

@@ -13,7 +13,7 @@ ErrorWalk::ErrorWalk(const StreamMap& map, const std::vector<ChunkForm>& forms, 
                      int columns)
     : map_(map), forms_(forms), options_(options), columns_(columns) {
   const std::size_t rows = map.rows.size() * columns, tokens = std::size_t(map.w.tokens) * columns;
-  for (auto* x : {&bank, &grad, &energy_, &grad_energy_}) x->assign(rows, 0.0);
+  for (auto* x : {&bank, &grad, &energy_, &grad_energy_, &floor_}) x->assign(rows, 0.0);
   for (auto* x : {&reading, &d_v, &delta_local_, &delta_, &retrieved_, &retrieved0_}) x->assign(tokens, 0.0);
   group_energy_.assign(map.rows.size(), 0.0);
   before_.resize(map.w.steps());
@@ -27,7 +27,8 @@ void ErrorWalk::forward_chunk(int chunk, const StreamState& s) {
   std::copy(local.retrieved0.begin(), local.retrieved0.end(), retrieved0_.begin() + at);
   std::copy(local.reading.begin(), local.reading.end(), reading.begin() + at);
   if (options_.backward) save_rows(chunk, s);
-  walk_rows_forward(chunk, s);
+  open_floor(chunk, bank);
+  walk_rows_forward(chunk);
   end_rows(chunk, s);
 }
 
@@ -43,9 +44,19 @@ void ErrorWalk::save_rows(int chunk, const StreamState& s) {
   }
 }
 
+/// (18b) The delta rule shrinks errors along the token's strengths only. Strengths that resemble each other leave the
+/// other directions as they are, so inside a chunk a row's error is never taken below what it began with, decayed.
+/// With one write per token there is no other direction.
+void ErrorWalk::open_floor(int chunk, const std::vector<double>& variances) {
+  if (map_.w.writes == 1) return;
+  for (std::int32_t row : map_.written[chunk])
+    std::copy_n(variances.data() + std::int64_t{row} * columns_, columns_,
+                floor_.data() + std::int64_t{row} * columns_);
+}
+
 /// (18) The recurrence's own linear map on errors of different rows, taken as independent, with each token's local
 /// error of delta injected. The coefficient of a row's own error is kept whole: it is what makes the map contract.
-void ErrorWalk::walk_rows_forward(int chunk, const StreamState&) {
+void ErrorWalk::walk_rows_forward(int chunk) {
   const int writes = map_.w.writes;
   std::vector<double> retrieved(static_cast<std::size_t>(columns_));
   for (int t = map_.chunk_begin(chunk); t < map_.chunk_end(chunk); ++t) {
@@ -59,9 +70,13 @@ void ErrorWalk::walk_rows_forward(int chunk, const StreamState&) {
     }
     for (int n = 0; n < writes; ++n) {
       double* row = bank.data() + std::int64_t{map_.k_row[std::int64_t{t} * writes + n]} * columns_;
-      const double k2 = std::pow(map_.k(t, n), 2), own = std::exp(2 * map_.g(t, n)) * (1 - 2 * beta * k2);
-      for (int c = 0; c < columns_; ++c)
-        row[c] = std::max(0.0, own * row[c] + k2 * (beta2 * retrieved[c] + delta_local_[token + c]));
+      double* floor = floor_.data() + (row - bank.data());
+      const double k2 = std::pow(map_.k(t, n), 2), decay2 = std::exp(2 * map_.g(t, n)),
+                   own = decay2 * (1 - 2 * beta * k2);
+      for (int c = 0; c < columns_; ++c) {
+        floor[c] *= decay2;
+        row[c] = std::max(floor[c], own * row[c] + k2 * (beta2 * retrieved[c] + delta_local_[token + c]));
+      }
     }
     for (int c = 0; c < columns_; ++c) {
       retrieved_[token + c] += retrieved[c];

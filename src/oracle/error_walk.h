@@ -23,7 +23,8 @@ class ErrorWalk {
   std::vector<double> d_v;      ///< [T, columns]
 
  private:
-  void walk_rows_forward(int chunk, const StreamState& s);
+  void open_floor(int chunk, const std::vector<double>& variances);
+  void walk_rows_forward(int chunk);
   void end_rows(int chunk, const StreamState& s);
   void save_rows(int chunk, const StreamState& s);
   void replay_rows(int chunk, const StreamState& s);
@@ -43,6 +44,7 @@ class ErrorWalk {
   std::vector<double> d_delta_local_;                  ///< [n, columns]
   std::vector<double> old_rows_, old_energy_;          ///< [n, W, columns]
   std::vector<double> energy_, grad_energy_;           ///< [rows, columns]
+  std::vector<double> floor_;                          ///< [rows, columns] what a row's own error decays to
   std::vector<double> group_energy_;                   ///< [rows]
 };
 

@@ -11,8 +11,11 @@ namespace sdm::oracle {
 
 namespace {
 
-/// (22) A dot over D columns, in pieces whose weights carry relative errors `log2`: variance per squared size.
-double dot_factor(const StreamMap& map, int pieces, double log2) { return kU2 * (map.w.head_dim + 8 + pieces) + log2; }
+/// (22) A dot over D columns, summed in lanes, trees and slices, in pieces whose weights carry relative errors `log2`:
+/// variance per square of a piece's size.
+double dot_factor(const StreamMap& map, int pieces, double log2) {
+  return kU2 * (16 + map.w.head_dim / 32 + pieces) + log2;
+}
 
 double group_factor(const StreamMap& map, const ChunkForm& form, int group) {
   return group < 0 ? dot_factor(map, 0, 0) : dot_factor(map, form.members[group], form.log2[group]);
@@ -36,6 +39,7 @@ void ErrorWalk::reverse_chunk(int chunk, const StreamState& s, StreamDots& dots)
   const int begin = map_.chunk_begin(chunk), writes = map_.w.writes;
   d_delta_local_ = backward_errors(map_, form, chunk, s);
   replay_rows(chunk, s);
+  open_floor(chunk, grad);
   for (int t = map_.chunk_end(chunk) - 1; t >= begin; --t) {
     reverse_reads(t, form, s, dots);
     reverse_token(t, t - begin, form, s, dots);
@@ -43,7 +47,8 @@ void ErrorWalk::reverse_chunk(int chunk, const StreamState& s, StreamDots& dots)
   }
   for (std::size_t e = 0; e < form.k_group.size(); ++e) {  // (25)
     const int group = form.k_group[e];
-    const double share = 2 * decay_factor(map_, form, group) * group_energy_[map_.written[chunk][group]];
+    const double share =
+        2 * map_.w.head_dim * decay_factor(map_, form, group) * group_energy_[map_.written[chunk][group]];
     dots.d_g_var[std::size_t(begin) * writes + e] += share;
     dots.d_g_token_var[begin + e / writes] += share;
   }
@@ -104,7 +109,8 @@ void ErrorWalk::reverse_reads(int t, const ChunkForm& form, const StreamState& s
       energy += gr2 * energy_[row + c];
       grad_energy_[row + c] += q2 * gr2;
     }
-    dots.d_q_var[entry] += carried + group_factor(map_, form, form.q_group[local * reads + m]) * energy;  // (23)
+    const double factor = group_factor(map_, form, form.q_group[local * reads + m]);
+    dots.d_q_var[entry] += carried + factor * map_.w.head_dim * energy;  // (23)
     group_energy_[map_.q_row[entry]] += q2 * energy;
   }
 }
@@ -112,25 +118,29 @@ void ErrorWalk::reverse_reads(int t, const ChunkForm& form, const StreamState& s
 /// d_delta's error, and with it d_v and d_beta (24).
 void ErrorWalk::reverse_token(int t, int local, const ChunkForm& form, const StreamState& s, StreamDots& dots) {
   const int writes = map_.w.writes;
+  const std::int64_t token = std::int64_t{t} * columns_;
   const double beta = map_.beta(t), factor = token_factor(map_, form, local);
   const float* v = map_.v(t, s.first_column);
   double* all = d_delta_local_.data() + std::int64_t{local} * columns_;
-  for (int c = 0; c < columns_; ++c) {
-    const std::int64_t token = std::int64_t{t} * columns_ + c;
-    double from_rows = 0, energy = v[c] * v[c] + retrieved0_[token], retrieved = 0;
-    for (int n = 0; n < writes; ++n) {
-      const std::int64_t entry = std::int64_t{t} * writes + n, log = (std::int64_t{local} * writes + n) * columns_ + c;
-      const double k = map_.k(t, n), decay = std::exp(map_.g(t, n));
-      from_rows += k * k * grad[std::int64_t{map_.k_row[entry]} * columns_ + c];
-      energy += k * k * decay * decay * old_energy_[log];
-      retrieved += k * decay * s.old_rows[log];
+  std::vector<double> energy(static_cast<std::size_t>(columns_)), retrieved(energy);
+  for (int c = 0; c < columns_; ++c) energy[c] = v[c] * v[c] + retrieved0_[token + c];
+  for (int n = 0; n < writes; ++n) {
+    const std::int64_t log = (std::int64_t{local} * writes + n) * columns_;
+    const double* row = grad.data() + std::int64_t{map_.k_row[std::int64_t{t} * writes + n]} * columns_;
+    const double k = map_.k(t, n), decay = std::exp(map_.g(t, n)), k2 = k * k, kd2 = k2 * decay * decay;
+    for (int c = 0; c < columns_; ++c) {
+      all[c] += k2 * row[c];
+      energy[c] += kd2 * old_energy_[log + c];
+      retrieved[c] += k * decay * s.old_rows[log + c];
     }
-    all[c] += from_rows;
+  }
+  for (int c = 0; c < columns_; ++c) {
     const double a2 = std::pow(s.d_delta[std::int64_t{local} * columns_ + c], 2);
-    const double residual = v[c] - s.retrieved[token];
-    d_v[token] = beta * beta * (all[c] + kU2 * a2);
-    dots.d_beta_var[t] += all[c] * residual * residual + a2 * (retrieved_[token] + factor * energy);
-    dots.d_g_token_var[t] += beta * beta * all[c] * retrieved * retrieved;
+    const double residual = v[c] - s.retrieved[token + c];
+    d_v[token + c] = beta * beta * (all[c] + kU2 * a2);
+    dots.d_beta_var[t] +=
+        all[c] * residual * residual + a2 * (retrieved_[token + c] + factor * map_.w.head_dim * energy[c]);
+    dots.d_g_token_var[t] += beta * beta * all[c] * retrieved[c] * retrieved[c];
   }
 }
 
@@ -152,7 +162,9 @@ void ErrorWalk::reverse_writes(int t, int local, const ChunkForm& form, const St
       const double used = s.used_grad[log + c], decayed = decay * s.old_rows[log + c];
       const double through = used - beta * k * a[c], row_variance = decay2 * old_rows_[log + c];
       double& gradient = grad[row + c];
-      const double after = std::max(0.0, gradient * (1 - 2 * beta * k2) + beta2 * k2 * a_variance[c]);
+      double& floor = floor_[row + c];
+      const double after = std::max(floor, gradient * (1 - 2 * beta * k2) + beta2 * k2 * a_variance[c]);
+      floor *= decay2;
       const double a2 = beta2 * a[c] * a[c];
       d_k += gradient * delta[c] * delta[c] + used * used * delta_variance[c] +
              beta2 * a_variance[c] * decayed * decayed + a2 * row_variance;
@@ -164,7 +176,7 @@ void ErrorWalk::reverse_writes(int t, int local, const ChunkForm& form, const St
       gradient = decay2 * after;
       bank[row + c] = old_rows_[log + c];
     }
-    dots.d_k_var[entry] += d_k + factor * energy;
+    dots.d_k_var[entry] += d_k + factor * map_.w.head_dim * energy;
     dots.d_g_var[entry] += d_g;
     dots.d_g_token_var[t] += d_g_rows;
     group_energy_[map_.k_row[entry]] += k2 * energy;

@@ -43,6 +43,31 @@ void forward_token(const StreamMap& map, int t, StreamState& s) {
   }
 }
 
+/// What storing the gather's weights in bf16 adds to `retrieved` and `reading` of a chunk. A row's share of them that
+/// was there at the chunk's begin is weighted by strength*decay rounded to bf16; what the chunk itself wrote is not.
+void add_weight_roundings(const StreamMap& map, int chunk, StreamState& s) {
+  const auto& written = map.written[chunk];
+  std::vector<double> log(map.rows.size(), 0.0);  // decay sums since the chunk's begin
+  const auto add = [&](std::int32_t row, double strength, double* sum) {
+    const double weight = strength * std::exp(log[row]);
+    const double error = round_to(static_cast<float>(weight), DType::bf16) - weight;
+    const auto at = std::lower_bound(written.begin(), written.end(), row);
+    const bool changes = at != written.end() && *at == row;
+    const double* begin = changes ? s.before[chunk].data() + (at - written.begin()) * s.columns : s.bank_row(row);
+    for (int c = 0; c < s.columns; ++c) sum[c] += error * begin[c];
+  };
+  for (int t = map.chunk_begin(chunk); t < map.chunk_end(chunk); ++t) {
+    const std::int64_t token = std::int64_t{t} * s.columns;
+    for (int n = 0; n < map.w.writes; ++n) {
+      const std::int32_t row = map.k_row[std::int64_t{t} * map.w.writes + n];
+      log[row] += map.g(t, n);
+      add(row, map.k(t, n), s.retrieved.data() + token);
+    }
+    for (int m = 0; m < map.w.reads; ++m)
+      add(map.q_row[std::int64_t{t} * map.w.reads + m], map.q(t, m), s.reading.data() + token);
+  }
+}
+
 }  // namespace
 
 void walk_forward(const StreamMap& map, const OracleOptions& options, StreamState& s, ErrorWalk* errors) {
@@ -55,6 +80,7 @@ void walk_forward(const StreamMap& map, const OracleOptions& options, StreamStat
     const auto& written = map.written[chunk];
     auto& before = s.before[chunk];
     save_rows(written, s, before);
+    if (map.w.weight_dtype == DType::bf16) add_weight_roundings(map, chunk, s);
     for (int t = map.chunk_begin(chunk); t < map.chunk_end(chunk); ++t) forward_token(map, t, s);
     if (errors) errors->forward_chunk(chunk, s);  // wants the rows before they are rounded
     if (options.round_bank) {

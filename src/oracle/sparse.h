@@ -40,6 +40,8 @@ struct OracleResult {
 };
 
 /// The fp64 oracle: the token-by-token recurrence of spec 1.1 and its reverse.
+/// Where the workload stores the gather's weights in bf16, that rounding is part of what it computes (spec 2.2), and
+/// the oracle makes it too, whatever the options.
 /// `bank` and `d_final_bank` are [P*slots, D], exact floats of their dtypes; an empty `d_final_bank` is zero.
 /// Runs streams in parallel; results do not depend on the number of threads.
 OracleResult run_oracle(const SparseWorkload& workload, const SparseInputs& inputs, std::span<const float> bank,

@@ -3,6 +3,14 @@
 namespace sdm {
 namespace {
 
+#if SDM_WITH_CUDA
+constexpr const Variant<write::Params>* kWriteVariants[] = {
+    &write::direct,
+};
+#else
+constexpr std::span<const Variant<write::Params>* const> kWriteVariants;
+#endif
+
 constexpr Registry kRegistry{
     .group_entries = {"group_entries", "slot sort, payload (kpay/qpay)", group_entries::replay, {}},
     .decay_sums = {"decay_sums", "records (krec/qrec/PA record)", decay_sums::replay, {}},
@@ -11,7 +19,7 @@ constexpr Registry kRegistry{
     .combine = {"combine", "", combine::replay, {}},
     .gather = {"gather", "token gather", gather::replay, {}},
     .mix = {"mix", "dual matmul", mix::replay, {}},
-    .write = {"write", "DW (decay and write)", write::replay, {}},
+    .write = {"write", "DW (decay and write)", write::replay, kWriteVariants},
     .combine_grad = {"combine_grad", "", combine_grad::replay, {}},
     .gather_grad = {"gather_grad", "GWR", gather_grad::replay, {}},
     .mix_grad = {"mix_grad", "", mix_grad::replay, {}},

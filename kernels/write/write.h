@@ -18,4 +18,7 @@ struct Params {
 
 void replay(const Params& params, Parallel& threads);
 
+// GPU variants. All give the replay's bits, unless they say otherwise.
+extern const Variant<Params> direct;  ///< one column slice a lane group
+
 }  // namespace sdm::write

@@ -12,7 +12,8 @@ struct RecordWindow {
   int count = 0;  ///< valid positions of the window
 
   __device__ __forceinline__ bool is_first(int i) const { return ((first >> (i & 31)) & 1u) != 0; }
-  __device__ __forceinline__ bool is_last(int i) const { return ((last >> (i & 31)) & 1u) != 0; }
+  /// A group ends at position i, which lies below `end`.
+  __device__ __forceinline__ bool ends_at(int i, int end) const { return i < end && ((last >> (i & 31)) & 1u) != 0; }
 };
 
 /// The lane's record of window `w`; positions past the valid ones are not read and hold zeros.

@@ -9,12 +9,13 @@ namespace {
 // --- kernels ---------------------------------------------------------------------------------------------------------
 
 constexpr int kDepth = 8;  // 8 x 16 bytes a lane and 16 warps: 64 KiB of rows in flight an SM
+constexpr int kElementDepth = 2;  // element accesses need many more registers a row
 
 template <typename S, Save kSave>
-__global__ void __launch_bounds__(32 * kMaxWarps)
+__global__ void __launch_bounds__(32 * kMaxWarps, 1)
     direct_kernel(const __grid_constant__ Params p, const __grid_constant__ Cut cut) {
   extern __shared__ float4 shared[];
-  walk<S, kSave, S::kAligned ? kDepth : kDepth / 2>(p, cut, reinterpret_cast<float*>(shared), NoExchange{});
+  walk<S, kSave, S::kAligned ? kDepth : kElementDepth>(p, cut, reinterpret_cast<float*>(shared), NoExchange{});
 }
 
 // --- launchers -------------------------------------------------------------------------------------------------------

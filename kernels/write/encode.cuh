@@ -69,7 +69,7 @@ __device__ __forceinline__ void store_bytes(std::uint8_t* out, int bytes, const 
   }
 }
 
-/// `row_bytes_begin`: the snapshot row; `column`: the lane's first column; `width`: its columns in the row.
+/// `snapshot_row`: the row's first byte; `column`: the lane's first column; `width`: its columns in the row.
 template <typename S>
 __device__ __forceinline__ void save_bf16(std::uint8_t* snapshot_row, int column, int width,
                                           const float (&x)[S::kElements]) {
@@ -105,8 +105,8 @@ __device__ __forceinline__ void save_int4(std::uint8_t* snapshot_row, int column
   store_bytes<S::kElements / 2, S::kAligned>(snapshot_row + column / 2, (width + 1) / 2, word);
 }
 
-/// Saves the lane's columns `raw` (`x` as floats) of snapshot row `row`. `amax` (bits) matters to quantized rows;
-/// `owns_scale`: this lane stores the row's scale.
+/// Saves the lane's columns `raw` (`x` as floats) of snapshot row `row`; nothing where width is 0. `amax` (bits)
+/// matters to quantized rows; `owns_scale`: this lane stores the row's scale.
 template <typename S, Save kSave>
 __device__ __forceinline__ void save_columns(const Snapshot& snapshot, int head_dim, std::int64_t row, int column,
                                              int width, const uint4& raw, const float (&x)[S::kElements],
@@ -117,6 +117,7 @@ __device__ __forceinline__ void save_columns(const Snapshot& snapshot, int head_
   if constexpr (kSave == Save::bf16) save_bf16<S>(rows + 2 * row * head_dim, column, width, x);
   if constexpr (kSave == Save::quantized) {
     const bool fp8 = snapshot.format == SnapshotFormat::fp8;
+    if (width <= 0) return;
     const RowScale scale = make_row_scale(__uint_as_float(amax), fp8 ? kFp8Limit : kInt4Limit);
     if (owns_scale) snapshot.scale[row] = scale.scale;
     if (fp8)

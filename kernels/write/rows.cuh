@@ -93,16 +93,13 @@ __device__ __forceinline__ void wait_for_tokens() {
   __syncthreads();
 }
 
-/// acc = fma(scale, token row, acc). `lane_row`: the token's row in shared memory, at the lane's first float4.
+/// The lane's columns of a token row. `lane_row`: the row in shared memory, at the lane's first float4.
 template <typename S>
-__device__ __forceinline__ void fold_token(float scale, const float* lane_row, float (&acc)[S::kElements]) {
+__device__ __forceinline__ void load_token(const float* lane_row, float (&out)[S::kElements]) {
 #pragma unroll
   for (int half = 0; half < S::kElements / 4; ++half) {
     const float4 t = *reinterpret_cast<const float4*>(lane_row + half * (S::kColumns / 2));
-    acc[4 * half] = fma_rn(scale, t.x, acc[4 * half]);
-    acc[4 * half + 1] = fma_rn(scale, t.y, acc[4 * half + 1]);
-    acc[4 * half + 2] = fma_rn(scale, t.z, acc[4 * half + 2]);
-    acc[4 * half + 3] = fma_rn(scale, t.w, acc[4 * half + 3]);
+    out[4 * half] = t.x, out[4 * half + 1] = t.y, out[4 * half + 2] = t.z, out[4 * half + 3] = t.w;
   }
 }
 

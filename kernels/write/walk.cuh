@@ -36,13 +36,13 @@ __device__ __forceinline__ void write_batch(const LaneView<S>& v, const device::
                                             int end, std::int64_t groups_before, float (&acc)[S::kElements],
                                             Ready& ready, Exchange& exchange) {
   uint4 base[kDepth];
+  int slot[kDepth];
 #pragma unroll
-  for (int j = 0; j < kDepth; ++j) {
-    const int i = begin + j;
-    const bool load = i < end && window.is_last(i);
-    const std::int64_t row = window.table[i & 31].slot;
-    base[j] = load_columns<S>(v.bank + row * v.head_dim, load ? v.width : 0);
-  }
+  for (int j = 0; j < kDepth; ++j) slot[j] = window.table[(begin + j) & 31].slot;
+#pragma unroll
+  for (int j = 0; j < kDepth; ++j)
+    base[j] =
+        load_columns<S>(v.bank + std::int64_t{slot[j]} * v.head_dim, window.ends_at(begin + j, end) ? v.width : 0);
   ready();
   std::uint32_t amax[kDepth] = {};
   if constexpr (kSave == Save::quantized) {
@@ -50,27 +50,29 @@ __device__ __forceinline__ void write_batch(const LaneView<S>& v, const device::
     for (int j = 0; j < kDepth; ++j) amax[j] = group_max<S::kLanes>(lane_amax<typename S::T>(base[j]));
     exchange(amax);
   }
+  // Selects in place of branches: the reads of all positions' records and token rows overlap.
 #pragma unroll
   for (int j = 0; j < kDepth; ++j) {
     const int i = begin + j;
-    if (i >= end) continue;
-    const Record record = window.table[i];
-    if (window.is_first(i)) {
-#pragma unroll
-      for (float& a : acc) a = 0.0f;
-    }
-    fold_token<S>(record.scale, v.token_row + token_of(record.payload) * S::kColumns, acc);
-    if (!window.is_last(i)) continue;
+    const bool active = i < end, first = window.is_first(i);
+    const int width = window.ends_at(i, end) ? v.width : 0;
+    const Record record = window.table[i & 31];
     float x[S::kElements], updated[S::kElements];
+    load_token<S>(v.token_row + token_of(record.payload) * S::kColumns, x);
+#pragma unroll
+    for (int e = 0; e < S::kElements; ++e) {
+      const float sum = fma_rn(record.scale, x[e], first ? 0.0f : acc[e]);
+      acc[e] = active ? sum : acc[e];
+    }
     device::widen<typename S::T>(base[j], x);
     if constexpr (kSave != Save::none) {
-      const std::int64_t ordinal = groups_before + __popc(window.first & device::bits_below(i + 1)) - 1;
-      save_columns<S, kSave>(v.snapshot, v.head_dim, v.snapshot_row + ordinal, v.column, v.width, base[j], x, amax[j],
+      const std::int64_t ordinal = groups_before + __popc(window.first & device::bits_below((i & 31) + 1)) - 1;
+      save_columns<S, kSave>(v.snapshot, v.head_dim, v.snapshot_row + ordinal, v.column, width, base[j], x, amax[j],
                              v.owns_scale);
     }
 #pragma unroll
     for (int e = 0; e < S::kElements; ++e) updated[e] = fma_rn(x[e], record.c, acc[e]);
-    store_columns<S>(v.bank + std::int64_t{record.slot} * v.head_dim, v.width, device::narrow<typename S::T>(updated));
+    store_columns<S>(v.bank + std::int64_t{record.slot} * v.head_dim, width, device::narrow<typename S::T>(updated));
   }
 }
 

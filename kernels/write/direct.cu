@@ -6,17 +6,8 @@
 namespace sdm::write {
 namespace {
 
-// --- kernels ---------------------------------------------------------------------------------------------------------
-
-constexpr int kDepth = 8;  // 8 x 16 bytes a lane and 16 warps: 64 KiB of rows in flight an SM
+constexpr int kDepth = 8;         // 8 x 16 bytes a lane and 16 warps: 64 KiB of rows in flight an SM
 constexpr int kElementDepth = 2;  // element accesses need many more registers a row
-
-template <typename S, Save kSave>
-__global__ void __launch_bounds__(32 * kMaxWarps, 1)
-    direct_kernel(const __grid_constant__ Params p, const __grid_constant__ Cut cut) {
-  extern __shared__ float4 shared[];
-  walk<S, kSave, S::kAligned ? kDepth : kElementDepth>(p, cut, reinterpret_cast<float*>(shared), NoExchange{});
-}
 
 // --- launchers -------------------------------------------------------------------------------------------------------
 
@@ -44,7 +35,7 @@ template <typename S>
 void launch_shape(const Params& p, const LaunchContext& context) {
   const WalkShape shape = walk_shape(p, context, S::kColumns, S::kLanes);
   dispatch_value<Save::none, Save::raw, Save::bf16, Save::quantized>(save_of(p.snapshot), [&]<Save kSave>() {
-    device::launch(direct_kernel<S, kSave>, shape.launch, context, p, shape.cut);
+    device::launch(walk_kernel < S, kSave, S::kAligned ? kDepth : kElementDepth >, shape.launch, context, p, shape.cut);
   });
 }
 
@@ -60,7 +51,7 @@ void launch(const Params& p, const LaunchContext& context) {
 
 std::string describe_launch(const Params& p, const LaunchContext& context) {
   const int columns = columns_of(p, context.device), lanes = lanes_of(p, columns);
-  return describe(walk_shape(p, context, columns, lanes), columns, lanes, kDepth);
+  return describe(walk_shape(p, context, columns, lanes), columns, lanes, rows_aligned(p) ? kDepth : kElementDepth);
 }
 
 }  // namespace

@@ -35,12 +35,30 @@ __device__ __forceinline__ std::uint32_t lane_amax(const uint4& raw) {
   return max(m << 16, m & 0xffff0000u);
 }
 
-/// Largest value over the lanes of each lane group; called by the whole warp.
+inline constexpr int kRowsOfMaxima = 8;
+
+/// Row maxima over lane groups of kLanesUsed lanes: x[r] is the lane's maximum of row r; lane l gets its group's
+/// maximum of row l % 8. Each of the first three steps halves the rows that a lane keeps. Called by the whole warp.
 template <int kLanesUsed>
-__device__ __forceinline__ std::uint32_t group_max(std::uint32_t x) {
+__device__ __forceinline__ std::uint32_t group_maxima(std::uint32_t (&x)[kRowsOfMaxima]) {
+  const unsigned lane = threadIdx.x & 31;
 #pragma unroll
-  for (int distance = kLanesUsed / 2; distance >= 1; distance /= 2) x = max(x, __shfl_xor_sync(~0u, x, distance));
-  return x;
+  for (int half = kRowsOfMaxima / 2; half >= 1; half /= 2) {
+    const bool upper = (lane & static_cast<unsigned>(half)) != 0;
+#pragma unroll
+    for (int r = 0; r < half; ++r) {
+      const std::uint32_t kept = upper ? x[r + half] : x[r], given = upper ? x[r] : x[r + half];
+      x[r] = max(kept, __shfl_xor_sync(~0u, given, half));
+    }
+  }
+#pragma unroll
+  for (int distance = kRowsOfMaxima; distance < kLanesUsed; distance *= 2)
+    x[0] = max(x[0], __shfl_xor_sync(~0u, x[0], distance));
+  return x[0];
+}
+
+__device__ __forceinline__ float limit_of(SnapshotFormat format) {
+  return format == SnapshotFormat::fp8 ? kFp8Limit : kInt4Limit;
 }
 
 /// Two codes, `low` in the low byte.
@@ -105,22 +123,20 @@ __device__ __forceinline__ void save_int4(std::uint8_t* snapshot_row, int column
   store_bytes<S::kElements / 2, S::kAligned>(snapshot_row + column / 2, (width + 1) / 2, word);
 }
 
-/// Saves the lane's columns `raw` (`x` as floats) of snapshot row `row`; nothing where width is 0. `amax` (bits)
-/// matters to quantized rows; `owns_scale`: this lane stores the row's scale.
+/// Saves the lane's columns `raw` (`x` as floats) of snapshot row `row`; nothing where width is 0. `scale` matters to
+/// quantized rows; `owns_scale`: this lane stores the row's scale.
 template <typename S, Save kSave>
 __device__ __forceinline__ void save_columns(const Snapshot& snapshot, int head_dim, std::int64_t row, int column,
                                              int width, const uint4& raw, const float (&x)[S::kElements],
-                                             std::uint32_t amax, bool owns_scale) {
+                                             RowScale scale, bool owns_scale) {
   auto* rows = static_cast<std::uint8_t*>(snapshot.rows);
   if constexpr (kSave == Save::raw)
     store_columns<S, true>(static_cast<typename S::T*>(snapshot.rows) + row * head_dim + column, width, raw);
   if constexpr (kSave == Save::bf16) save_bf16<S>(rows + 2 * row * head_dim, column, width, x);
   if constexpr (kSave == Save::quantized) {
-    const bool fp8 = snapshot.format == SnapshotFormat::fp8;
     if (width <= 0) return;
-    const RowScale scale = make_row_scale(__uint_as_float(amax), fp8 ? kFp8Limit : kInt4Limit);
     if (owns_scale) snapshot.scale[row] = scale.scale;
-    if (fp8)
+    if (snapshot.format == SnapshotFormat::fp8)
       save_fp8<S>(rows + row * head_dim, column, width, scale, x);
     else
       save_int4<S>(rows + row * ((head_dim + 1) / 2), column, width, scale, x);

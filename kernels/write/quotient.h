@@ -15,15 +15,15 @@ SDM_HD RowScale make_row_scale(float amax, float limit) {
 }
 
 /// Two correction steps by exact remainders: the first makes the quotient faithful, the second (Markstein: reciprocal
-/// correctly rounded, quotient faithful) correctly rounded, wherever |x / scale| >= 2^-12; below, remainders may be
+/// correctly rounded, quotient faithful) correctly rounded, wherever |x / scale| >= 2^-11; below, remainders may be
 /// inexact, but every format rounds to zero there. The sign of a zero comes from x. An infinite scale (a row with an
-/// Inf) divides as IEEE does.
+/// Inf) has the reciprocal 0, and x * 0 is what x / Inf is.
 SDM_HD float quotient(float x, RowScale s) {
-  if (s.reciprocal == 0.0f) return div_rn(x, s.scale);
   const float rough = x * s.reciprocal;
   const float faithful = fma_rn(fma_rn(-rough, s.scale, x), s.reciprocal, rough);
   const float exact = fma_rn(fma_rn(-faithful, s.scale, x), s.reciprocal, faithful);
-  return float_of((bits_of(exact) & 0x7fffffffu) | (bits_of(x) & 0x80000000u));
+  const float magnitude = s.reciprocal == 0.0f ? rough : exact;
+  return float_of((bits_of(magnitude) & 0x7fffffffu) | (bits_of(x) & 0x80000000u));
 }
 
 /// Low four bits of to_int4(q) for |q| < 7.5 or NaN: adding 1.5*2^23 rounds to nearest even in the low mantissa bits.

@@ -5,7 +5,7 @@ namespace {
 
 #if SDM_WITH_CUDA
 constexpr const Variant<write::Params>* kWriteVariants[] = {
-    &write::direct,
+    &write::direct2, &write::direct, &write::cluster, &write::all_slices, &write::ring, &write::stream, &write::atomic,
 };
 #else
 constexpr std::span<const Variant<write::Params>* const> kWriteVariants;

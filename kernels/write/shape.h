@@ -46,9 +46,11 @@ inline int ctas_per_chunk(std::int64_t chunks, int units, int unit_positions, in
   return best;
 }
 
-/// `lanes`: of a lane group; `columns`: of a CTA. Units are cut down to 8 positions a lane group (one batch) as long as
-/// every warp still has a place at once: at small steps latency counts, not instructions.
-inline WalkShape walk_shape(const Params& p, const LaunchContext& context, int columns, int lanes) {
+/// `lanes`: of a lane group; `columns`: of a CTA; `most_warps`: what shared memory has room for, at most kMaxWarps.
+/// Units are cut down to 8 positions a lane group (one batch) as long as every warp still has a place at once: at small
+/// steps latency counts, not instructions.
+inline WalkShape walk_shape(const Params& p, const LaunchContext& context, int columns, int lanes,
+                            int most_warps = kMaxWarps) {
   const Geometry& asked = context.geometry;
   const int blocks = device::ceil_div(p.dims.head_dim, columns);
   const std::int64_t chunks = std::int64_t{p.dims.streams} * blocks;
@@ -65,7 +67,7 @@ inline WalkShape walk_shape(const Params& p, const LaunchContext& context, int c
   const int ctas = ctas_per_chunk(chunks, units, 32 >> cut.unit_shift, p.dims.chunk, multiprocessors);
   cut.units_per_cta = device::ceil_div(device::ceil_div(units, ctas), cut.tile_units) * cut.tile_units;
   const int warps =
-      asked.warps > 0 ? std::min(asked.warps, kMaxWarps) : std::min(kMaxWarps, cut.units_per_cta / cut.tile_units);
+      asked.warps > 0 ? std::min(asked.warps, most_warps) : std::min(most_warps, cut.units_per_cta / cut.tile_units);
   WalkShape shape;
   shape.cut = cut;
   shape.launch.grid =
@@ -84,6 +86,10 @@ inline std::string describe(const WalkShape& shape, int columns, int lanes, int 
 /// Rows and token rows are multiples of 16 bytes; else element accesses.
 inline bool rows_aligned(const Params& p) {
   return static_cast<std::size_t>(p.dims.head_dim) * size_of(p.bank.dtype) % 16 == 0;
+}
+/// Words for refusals: "a row of 40 bytes".
+inline std::string unaligned_row(const Params& p) {
+  return "a row of " + std::to_string(static_cast<std::size_t>(p.dims.head_dim) * size_of(p.bank.dtype)) + " bytes";
 }
 inline bool quantizes(const Params& p) {
   return p.snapshot.rows != nullptr &&

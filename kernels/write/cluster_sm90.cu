@@ -146,8 +146,8 @@ Form form_of(const Params& p, const Device& device) {
 
 std::string refuse(const Params& p, const Device& device) {
   if (std::string reason = refuse_common(p); !reason.empty()) return reason;
-  if (device.compute_capability < 90 || device.force_portable)
-    return "cluster needs thread-block clusters (compute capability 9.0); all_slices runs on any GPU";
+  if (device.compute_capability != 90 || device.force_portable)
+    return "cluster is built for compute capability 9.0 (thread-block clusters); all_slices runs on any GPU";
   if (!quantizes(p))
     return "cluster is for fp8 and int4 snapshots, the only ones whose column slices depend on each other";
   if (!rows_aligned(p)) return "cluster takes rows of a multiple of 16 bytes; all_slices takes any";

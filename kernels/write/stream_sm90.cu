@@ -121,8 +121,8 @@ Plan plan_of(const Params& p, const LaunchContext& context) {
 
 std::string refuse(const Params& p, const Device& device) {
   if (std::string reason = refuse_common(p); !reason.empty()) return reason;
-  if (device.compute_capability < 90 || device.force_portable)
-    return "stream needs bulk stores from shared memory (compute capability 9.0); direct saves on any GPU";
+  if (device.compute_capability != 90 || device.force_portable)
+    return "stream is built for compute capability 9.0 (bulk stores from shared memory); direct saves on any GPU";
   if (save_of(p.snapshot) != Save::raw) return "stream is for saving raw snapshots; for anything else use direct";
   if (!rows_aligned(p)) return "stream stores rows in 16-byte pieces; " + unaligned_row(p) + " needs direct";
   if (room_for(p, device, 64) < 1)

@@ -3,11 +3,16 @@
 namespace sdm {
 namespace {
 
+/// The GPU variants of a stage, in priority order; a build without CUDA has none.
 #if SDM_WITH_CUDA
 constexpr const Variant<gather::Params>* kGatherVariants[] = {&gather::rows, &gather::rows_l2};
+constexpr const Variant<write::Params>* kWriteVariants[] = {
+    &write::direct2, &write::direct, &write::cluster, &write::all_slices, &write::ring, &write::stream, &write::atomic,
+};
 constexpr const Variant<gather_grad::Params>* kGatherGradVariants[] = {&gather_grad::rows, &gather_grad::rows_r64};
 #else
 constexpr std::span<const Variant<gather::Params>* const> kGatherVariants;
+constexpr std::span<const Variant<write::Params>* const> kWriteVariants;
 constexpr std::span<const Variant<gather_grad::Params>* const> kGatherGradVariants;
 #endif
 
@@ -19,7 +24,7 @@ constexpr Registry kRegistry{
     .combine = {"combine", "", combine::replay, {}},
     .gather = {"gather", "token gather", gather::replay, kGatherVariants},
     .mix = {"mix", "dual matmul", mix::replay, {}},
-    .write = {"write", "DW (decay and write)", write::replay, {}},
+    .write = {"write", "DW (decay and write)", write::replay, kWriteVariants},
     .combine_grad = {"combine_grad", "", combine_grad::replay, {}},
     .gather_grad = {"gather_grad", "GWR", gather_grad::replay, kGatherGradVariants},
     .mix_grad = {"mix_grad", "", mix_grad::replay, {}},

@@ -22,6 +22,7 @@ struct LaunchShape {
   dim3 grid = dim3(1);
   int threads = 256;
   std::size_t shared_bytes = 0;
+  int cluster = 1;  ///< CTAs of a cluster, along x (sm_90 and newer; more than 8 are a non-portable size)
 };
 
 inline std::string describe(const LaunchShape& s) {
@@ -30,6 +31,7 @@ inline std::string describe(const LaunchShape& s) {
   if (s.grid.z > 1) text += "x" + std::to_string(s.grid.z);
   text += ", " + std::to_string(s.threads) + " threads";
   if (s.shared_bytes > 0) text += ", " + std::to_string(s.shared_bytes) + " B shared";
+  if (s.cluster > 1) text += ", clusters of " + std::to_string(s.cluster);
   return text;
 }
 
@@ -38,19 +40,25 @@ inline std::string describe(const LaunchShape& s) {
 /// wait_for_previous_grid() before it touches what the previous kernel writes).
 template <typename... KernelArgs, typename... Args>
 void launch(void (*kernel)(KernelArgs...), const LaunchShape& shape, const LaunchContext& context, Args&&... args) {
+  const auto* function = reinterpret_cast<const void*>(kernel);
   if (shape.shared_bytes > 48 * 1024)
-    cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize,
-                         static_cast<int>(shape.shared_bytes));
+    cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shape.shared_bytes));
+  if (shape.cluster > 8) cudaFuncSetAttribute(function, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
   cudaLaunchConfig_t config{};
   config.gridDim = shape.grid;
   config.blockDim = dim3(static_cast<unsigned>(shape.threads));
   config.dynamicSmemBytes = shape.shared_bytes;
   config.stream = stream_of(context);
-  cudaLaunchAttribute attribute{};
-  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-  attribute.val.programmaticStreamSerializationAllowed = 1;
-  config.attrs = &attribute;
-  config.numAttrs = context.dependent_launch ? 1 : 0;
+  cudaLaunchAttribute attributes[2]{};
+  config.attrs = attributes;
+  if (context.dependent_launch) {
+    attributes[config.numAttrs].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attributes[config.numAttrs++].val.programmaticStreamSerializationAllowed = 1;
+  }
+  if (shape.cluster > 1) {
+    attributes[config.numAttrs].id = cudaLaunchAttributeClusterDimension;
+    attributes[config.numAttrs++].val.clusterDim = {static_cast<unsigned>(shape.cluster), 1, 1};
+  }
   cudaLaunchKernelEx(&config, kernel, std::forward<Args>(args)...);
 }
 

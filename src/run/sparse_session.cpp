@@ -1,8 +1,11 @@
 #include "run/sparse_session.h"
 
+#include <utility>
+
 #include <algorithm>
 
 #include "base/digest.h"
+#include "base/error.h"
 #include "numerics/formats.h"
 
 namespace sdm {

@@ -1,0 +1,106 @@
+#pragma once
+// One lane's columns of a row: a 16-byte vector of the bank (8 bf16 or 4 f32), the same columns of a token row, and
+// their loads and stores. Rows whose bytes are no multiple of 16 go element by element.
+#include "kernels/common/rows.cuh"
+
+namespace sdm::write {
+
+/// A lane group of `kLanes_` lanes holds kColumns adjacent columns of a row, one vector a lane.
+template <typename T_, int kLanes_, bool kAligned_>
+struct RowShape {
+  using T = T_;
+  static constexpr int kLanes = kLanes_;
+  static constexpr bool kAligned = kAligned_;
+  static constexpr int kElements = device::kVec<T>;
+  static constexpr int kColumns = kLanes * kElements;
+};
+
+/// `width`: how many of the lane's columns the row has (all or none where rows are aligned). `row`: at the lane's
+/// column.
+template <typename S>
+__device__ __forceinline__ uint4 load_columns(const typename S::T* row, int width) {
+  if constexpr (S::kAligned) return width > 0 ? device::load_row(row) : uint4{0, 0, 0, 0};
+  std::uint32_t word[4] = {0, 0, 0, 0};
+#pragma unroll
+  for (int i = 0; i < S::kElements; ++i) {
+    if (i >= width) continue;
+    if constexpr (sizeof(typename S::T) == 2)
+      word[i / 2] |= static_cast<std::uint32_t>(__ldcg(reinterpret_cast<const unsigned short*>(row) + i))
+                     << (16 * (i % 2));
+    else
+      word[i] = __ldcg(reinterpret_cast<const unsigned*>(row) + i);
+  }
+  return {word[0], word[1], word[2], word[3]};
+}
+
+/// kStream: written once and not read again in this pass, so it should leave the L2 first.
+template <typename S, bool kStream = false>
+__device__ __forceinline__ void store_columns(typename S::T* row, int width, const uint4& value) {
+  if constexpr (S::kAligned) {
+    if (width > 0) {
+      if constexpr (kStream)
+        __stcs(reinterpret_cast<uint4*>(row), value);
+      else
+        device::store_vec(row, value);
+    }
+    return;
+  }
+  const std::uint32_t word[4] = {value.x, value.y, value.z, value.w};
+#pragma unroll
+  for (int i = 0; i < S::kElements; ++i) {
+    if (i >= width) continue;
+    if constexpr (sizeof(typename S::T) == 2)
+      reinterpret_cast<unsigned short*>(row)[i] = static_cast<unsigned short>(word[i / 2] >> (16 * (i % 2)));
+    else
+      reinterpret_cast<unsigned*>(row)[i] = word[i];
+  }
+}
+
+// --- token rows in shared memory -------------------------------------------------------------------------------------
+// [token][kColumns] floats. A lane reads its columns as float4s; with 8 columns a lane the first halves of all lanes
+// come first, then the second halves, so that 8 lanes always read 128 adjacent bytes (no bank conflicts).
+
+template <typename S>
+__device__ __forceinline__ int token_offset(int quad) {
+  if constexpr (S::kElements == 8) return (quad & 1) * (S::kColumns / 2) + (quad >> 1) * 4;
+  return quad * 4;
+}
+
+/// Starts the copy of `tokens` rows of [C, head_dim], from `column` on, by the whole CTA.
+template <typename S>
+__device__ __forceinline__ void stage_tokens(float* shared, const float* rows, int tokens, int head_dim, int column) {
+  constexpr int kQuads = S::kColumns / 4;
+  for (int i = static_cast<int>(threadIdx.x); i < tokens * kQuads; i += static_cast<int>(blockDim.x)) {
+    const int token = i / kQuads, quad = i % kQuads;
+    const int at = column + 4 * quad;
+    const float* from = rows + std::int64_t{token} * head_dim + at;
+    float* to = shared + token * S::kColumns + token_offset<S>(quad);
+    if constexpr (S::kAligned) {
+      if (at < head_dim)
+        asm volatile(
+            "cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(static_cast<std::uint32_t>(__cvta_generic_to_shared(to))),
+            "l"(from)
+            : "memory");
+    } else {
+#pragma unroll
+      for (int e = 0; e < 4; ++e) to[e] = at + e < head_dim ? __ldcg(from + e) : 0.0f;
+    }
+  }
+}
+/// Every thread of the CTA calls it once, whole warps at a time.
+__device__ __forceinline__ void wait_for_tokens() {
+  asm volatile("cp.async.wait_all;" ::: "memory");
+  __syncthreads();
+}
+
+/// The lane's columns of a token row. `lane_row`: the row in shared memory, at the lane's first float4.
+template <typename S>
+__device__ __forceinline__ void load_token(const float* lane_row, float (&out)[S::kElements]) {
+#pragma unroll
+  for (int half = 0; half < S::kElements / 4; ++half) {
+    const float4 t = *reinterpret_cast<const float4*>(lane_row + half * (S::kColumns / 2));
+    out[4 * half] = t.x, out[4 * half + 1] = t.y, out[4 * half + 2] = t.z, out[4 * half + 3] = t.w;
+  }
+}
+
+}  // namespace sdm::write

@@ -1,0 +1,161 @@
+// write, variant `stream`: raw snapshot rows leave in group order by bulk stores. A lane group packs the base rows of a
+// batch into shared memory; consecutive groups are consecutive snapshot rows, so where the column block is the whole
+// row a batch is one bulk store, else one store a row.
+#include "kernels/write/walk.cuh"
+
+namespace sdm::write {
+namespace {
+
+// --- kernels ---------------------------------------------------------------------------------------------------------
+
+constexpr int kDepth = 8;
+constexpr int kStageBytes =
+    2 * kDepth * 32 * 16;  // of a warp: two buffers, so that packing need not wait for the last store
+
+__device__ __forceinline__ void bulk_store(void* to, std::uint32_t from, int bytes) {
+  asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to), "r"(from), "r"(bytes)
+               : "memory");
+}
+
+__device__ __forceinline__ void store_shared(std::uint32_t to, const uint4& x) {
+  asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(x.x), "r"(x.y), "r"(x.z), "r"(x.w) : "memory");
+}
+__device__ __forceinline__ uint4 load_shared(std::uint32_t from) {
+  uint4 x;
+  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w) : "r"(from));
+  return x;
+}
+
+template <typename S>
+struct StreamBatch {
+  using Shape = S;
+  static constexpr Save kSave = Save::raw;
+  static constexpr int kStep = kDepth;
+  std::uint32_t stage;  ///< shared address of the lane group's part of the first buffer
+  int call = 0;
+
+  template <typename Ready>
+  __device__ __forceinline__ void operator()(const LaneView<S>& v, const device::RecordWindow& window, int begin,
+                                             int end, int groups_before, float (&acc)[S::kElements], Ready& ready) {
+    const unsigned ends =
+        window.last & device::bits_below(min(begin + kDepth, end)) & ~device::bits_below(min(begin, end));
+    const int lane = static_cast<int>(threadIdx.x) % S::kLanes, block_column = v.column - lane * S::kElements;
+    const int row_bytes = min(S::kColumns, v.head_dim - block_column) * static_cast<int>(sizeof(typename S::T));
+    const std::uint32_t buffer = stage + (call++ & 1) * (kStageBytes / 2);
+    {
+      uint4 base[kDepth];
+      load_batch<S, kDepth>(v, window, begin, end, base);
+      ready();
+      asm volatile("cp.async.bulk.wait_group.read 1;" ::
+                       : "memory");  // the buffer's own last store; the other may go on
+      __syncwarp();
+#pragma unroll
+      for (int j = 0; j < kDepth; ++j)
+        if (v.width > 0 && window.ends_at(begin + j, end))
+          store_shared(buffer + __popc(ends & device::bits_below(begin + j)) * row_bytes + 16 * lane, base[j]);
+    }
+    send(v, window, ends, groups_before, buffer, row_bytes);
+    asm volatile("cp.async.bulk.commit_group;" ::: "memory");  // every lane counts one group a call
+#pragma unroll
+    for (int j = 0; j < kDepth; ++j) {
+      const int i = begin + j;
+      uint4 base{0, 0, 0, 0};  // the lane's own bytes again: cheaper than 32 registers
+      if (v.width > 0 && window.ends_at(i, end))
+        base = load_shared(buffer + __popc(ends & device::bits_below(i)) * row_bytes + 16 * lane);
+      write_position<S, Save::none>(v, window, i, end, groups_before, base, RowScale{}, acc);
+    }
+  }
+
+  /// `ends`: the lane group's LAST bits of the batch, packed in `buffer` in this order.
+  __device__ __forceinline__ void send(const LaneView<S>& v, const device::RecordWindow& window, unsigned ends,
+                                       int groups_before, std::uint32_t buffer, int row_bytes) {
+    const int lane = static_cast<int>(threadIdx.x) % S::kLanes, rows = __popc(ends);
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    __syncwarp();
+    auto* to = static_cast<typename S::T*>(v.snapshot.rows) +
+               snapshot_row_at(v, window, device::lowest_bit(ends, 0), groups_before) * v.head_dim + v.column -
+               lane * S::kElements;
+    if (row_bytes == v.head_dim * static_cast<int>(sizeof(typename S::T))) {
+      if (lane == 0 && rows > 0) bulk_store(to, buffer, rows * row_bytes);
+    } else if (lane < rows) {
+      bulk_store(to + std::int64_t{lane} * v.head_dim, buffer + lane * row_bytes, row_bytes);
+    }
+  }
+};
+
+template <typename S>
+__global__ void __launch_bounds__(32 * kMaxWarps, 1)
+    stream_kernel(const __grid_constant__ Params p, const __grid_constant__ Cut cut) {
+  extern __shared__ float4 shared[];
+  auto* tokens = reinterpret_cast<float*>(shared);
+  auto* stages =
+      reinterpret_cast<unsigned char*>(reinterpret_cast<uint4*>(tokens + p.dims.chunk * S::kColumns) + blockDim.x);
+  const int warp = static_cast<int>(threadIdx.x) / 32, group = static_cast<int>(threadIdx.x) % 32 / S::kLanes;
+  const auto stage = static_cast<std::uint32_t>(
+      __cvta_generic_to_shared(stages + warp * kStageBytes + group * kDepth * S::kLanes * 16));
+  walk(p, cut, tokens, StreamBatch<S>{stage});
+  asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");  // shared memory must outlive the stores' reads
+}
+
+// --- launchers -------------------------------------------------------------------------------------------------------
+
+struct Plan {
+  WalkShape shape;
+  int columns, lanes;
+};
+
+int room_for(const Params& p, const Device& device, int columns) {
+  const auto free =
+      static_cast<std::int64_t>(device.shared_memory_per_block) - static_cast<std::int64_t>(token_bytes(p, columns));
+  return static_cast<int>(std::clamp<std::int64_t>(free / (kStageBytes + 32 * 16), 0, kMaxWarps));
+}
+
+Plan plan_of(const Params& p, const LaunchContext& context) {
+  Plan plan{};
+  plan.columns = p.dims.head_dim <= 64 || room_for(p, context.device, 128) < 8 ? 64 : 128;
+  plan.lanes = plan.columns * static_cast<int>(size_of(p.bank.dtype)) / 16;
+  plan.shape = walk_shape(p, context, plan.columns, plan.lanes, room_for(p, context.device, plan.columns));
+  plan.shape.launch.shared_bytes += static_cast<std::size_t>(plan.shape.launch.threads / 32 * kStageBytes);
+  return plan;
+}
+
+std::string refuse(const Params& p, const Device& device) {
+  if (std::string reason = refuse_common(p); !reason.empty()) return reason;
+  if (device.compute_capability != 90 || device.force_portable)
+    return "stream is built for compute capability 9.0 (bulk stores from shared memory); direct saves on any GPU";
+  if (save_of(p.snapshot) != Save::raw) return "stream is for saving raw snapshots; for anything else use direct";
+  if (!rows_aligned(p)) return "stream stores rows in 16-byte pieces; " + unaligned_row(p) + " needs direct";
+  if (room_for(p, device, 64) < 1)
+    return "stream keeps 64 columns of a chunk's token rows and two buffers in shared memory (" +
+           std::to_string(token_bytes(p, 64) + kStageBytes + 512) + " bytes); this GPU offers " +
+           std::to_string(device.shared_memory_per_block);
+  return {};
+}
+
+void launch(const Params& p, const LaunchContext& context) {
+  const Plan plan = plan_of(p, context);
+  dispatch_real(p.bank.dtype, [&]<typename T>() {
+    constexpr int kHalf = 64 / device::kVec<T>;
+    if (plan.columns == 64)
+      device::launch(stream_kernel<RowShape<T, kHalf, true>>, plan.shape.launch, context, p, plan.shape.cut);
+    else
+      device::launch(stream_kernel<RowShape<T, 2 * kHalf, true>>, plan.shape.launch, context, p, plan.shape.cut);
+  });
+}
+
+std::string describe_launch(const Params& p, const LaunchContext& context) {
+  const Plan plan = plan_of(p, context);
+  return describe(plan.shape, plan.columns, plan.lanes, kDepth);
+}
+
+}  // namespace
+
+const Variant<Params> stream{
+    .name = "stream",
+    .why = "raw snapshot rows leave by bulk stores in group order",
+    .refuse = refuse,
+    .launch = launch,
+    .describe = describe_launch,
+};
+
+}  // namespace sdm::write

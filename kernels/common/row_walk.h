@@ -96,25 +96,31 @@ inline std::size_t walk_shared_bytes(const WalkShape& shape, const WalkNeeds& ne
   return header + static_cast<std::size_t>(shape.warps) * per_warp;
 }
 
-/// The deepest ring that fits beside the token rows. 16 warps of 16 rows keep 64 KiB and more in flight per
-/// multiprocessor, twice what 4 TB/s at a microsecond need; a block of token rows that does not fit is read through L1
-/// instead.
+/// The deepest ring that fits beside the token rows, from the wanted warps and rows in flight (16 and 16) downwards. 16
+/// warps of 16 rows keep 64 KiB and more in flight per multiprocessor, twice what 4 TB/s at a microsecond need. Token
+/// rows that leave no room for 8 warps are read through L1 instead.
 inline void choose_ring(WalkShape& shape, const WalkNeeds& needs, const LaunchContext& context) {
-  struct Choice {
-    int warps, units;
-  };
-  constexpr Choice kChoices[] = {{16, 4}, {16, 2}, {8, 4}, {8, 2}, {16, 1}, {8, 1}, {4, 1}, {2, 1}, {1, 1}};
-  for (const bool staged : {true, false})
-    for (Choice choice : kChoices) {
-      if (context.geometry.warps > 0) choice.warps = context.geometry.warps;
-      choice.warps = std::min(choice.warps, needs.most_warps);
-      if (context.geometry.depth > 0)
-        for (choice.units = 1; choice.units < 8 && 2 * choice.units * kWalkUnit <= context.geometry.depth;)
-          choice.units *= 2;
-      shape.staged = staged, shape.warps = choice.warps, shape.units = choice.units;
+  constexpr int kFewWarps = 8;
+  const int wanted_warps = std::min(context.geometry.warps > 0 ? context.geometry.warps : 16, needs.most_warps);
+  int wanted_units = context.geometry.depth > 0 ? 1 : 4;
+  while (wanted_units < 8 && 2 * wanted_units * kWalkUnit <= context.geometry.depth) wanted_units *= 2;
+  for (const bool staged : {true, false}) {
+    shape.staged = staged, shape.warps = wanted_warps, shape.units = wanted_units;
+    for (;;) {
       shape.shared_bytes = walk_shared_bytes(shape, needs);
       if (shape.shared_bytes <= context.device.shared_memory_per_block) return;
+      if (shape.units > 2)
+        shape.units /= 2;
+      else if (shape.warps > kFewWarps)
+        shape.warps = kFewWarps, shape.units = wanted_units;
+      else if (shape.units > 1)
+        shape.units /= 2;
+      else if (!staged && shape.warps > 1)
+        shape.warps /= 2;
+      else
+        break;
     }
+  }
 }
 
 /// CTAs per (stream, slice): the fewest rounds of resident CTAs (one per multiprocessor), each counted by its positions

@@ -5,17 +5,21 @@
 
 namespace sdm::device {
 
-/// Copies `present` (0 .. kBytes) bytes and fills the rest of kBytes with zeros. Both addresses are multiples of
-/// kBytes; with `present` 0 nothing is read. 16-byte copies leave no line in L1.
+/// Both addresses are multiples of kBytes. 16-byte copies leave no line in L1.
 template <int kBytes>
-__device__ __forceinline__ void copy_async(void* shared, const void* global, int present) {
+__device__ __forceinline__ void copy_async(void* shared, const void* global) {
   static_assert(kBytes == 4 || kBytes == 8 || kBytes == 16);
   const auto target = static_cast<std::uint32_t>(__cvta_generic_to_shared(shared));
   if constexpr (kBytes == 16)
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(target), "l"(global), "r"(present) : "memory");
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(target), "l"(global) : "memory");
   else
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(target), "l"(global), "n"(kBytes), "r"(present)
-                 : "memory");
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(target), "l"(global), "n"(kBytes) : "memory");
+}
+
+/// Copies the first `present` (1 .. 4) bytes of an aligned word and fills the rest with zeros.
+__device__ __forceinline__ void copy_async_part(void* shared, const void* global, int present) {
+  const auto target = static_cast<std::uint32_t>(__cvta_generic_to_shared(shared));
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(target), "l"(global), "r"(present) : "memory");
 }
 
 /// Closes a group of copies: all since the last call. An empty group counts.

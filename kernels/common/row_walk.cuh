@@ -51,8 +51,11 @@ struct WalkMemory {
   }
 };
 
-/// The records of a warp's tile, streamed through shared memory one block of 32 ahead. All calls are made by the whole
-/// warp.
+/// Marks a position of a unit that belongs to another tile: no FIRST, no LAST, token 0, no dot to store.
+inline constexpr std::uint32_t kNotOurs = kInvalid;
+
+/// The records of a warp's tile, streamed through shared memory one block of 32 ahead. Units begin at multiples of
+/// kWalkUnit, as tiles do, so that no unit straddles two blocks. All calls are made by the whole warp.
 class RecordFeed {
  public:
   __device__ RecordFeed(const Record* chunk_records, Record* ring, const WalkPlace& place, int valid)
@@ -60,35 +63,33 @@ class RecordFeed {
     if (bounds_.stop == TileBounds::kUnknown) fetch();
     while (bounds_.first == TileBounds::kUnknown) absorb();
   }
-  __device__ int first() const { return bounds_.first; }
+  /// The first unit.
+  __device__ int begin() const { return bounds_.first & ~(kWalkUnit - 1); }
   /// One past the last position; unknown (huge) until its record was reached.
   __device__ int stop() const { return bounds_.stop; }
 
-  /// Makes the records before `limit` readable. At most kWalkRecords - 32 positions may lie between the oldest record
-  /// still in use and `limit`.
-  __device__ void reach(int limit) {
-    while (bounds_.stop == TileBounds::kUnknown && bounds_.next < limit) absorb();
+  /// Makes the records of the unit at `position` readable. At most kWalkRecords - 32 positions may lie between the
+  /// oldest record still in use and the unit's end.
+  __device__ void reach(int position) {
+    while (bounds_.stop == TileBounds::kUnknown && bounds_.next <= position) absorb();
   }
-  /// Record of a reached position. Past stop() it is not a record: its payload is 0 (no FIRST, no LAST, token 0), the
-  /// rest is of no meaning.
-  __device__ Record at(int position) const {
-    const uint4 raw = reinterpret_cast<const uint4*>(ring_)[static_cast<unsigned>(position) % kWalkRecords];
-    return {position < bounds_.stop ? raw.x : 0u, static_cast<std::int32_t>(raw.y), __uint_as_float(raw.z),
-            __uint_as_float(raw.w)};
+  /// The kWalkUnit records of a reached unit that begins before stop(); those outside [first, stop) are kNotOurs.
+  __device__ const uint4* unit(int position) const {
+    return reinterpret_cast<const uint4*>(ring_ + static_cast<unsigned>(position) % kWalkRecords);
   }
 
  private:
   __device__ void fetch() {
     const int position = bounds_.next + lane_;
-    if (position < bounds_.valid) ahead_ = load_stream(records_ + position);
+    ahead_ = position < bounds_.valid ? load_stream(records_ + position) : uint4{0, 0, 0, 0};
   }
   __device__ void absorb() {
     const int position = bounds_.next + lane_;
+    uint4 record = ahead_;
+    bounds_.take_block(__ballot_sync(0xffffffffu, (record.x & kFirst) != 0u));
+    if (position < bounds_.first || position >= bounds_.stop) record.x = kNotOurs;
     __syncwarp();  // every lane is done with the records that this block replaces
-    if (position < bounds_.valid)
-      reinterpret_cast<uint4*>(ring_)[static_cast<unsigned>(position) % kWalkRecords] = ahead_;
-    const bool first = position < bounds_.valid && (ahead_.x & kFirst) != 0u;
-    bounds_.take_block(__ballot_sync(0xffffffffu, first));
+    reinterpret_cast<uint4*>(ring_)[static_cast<unsigned>(position) % kWalkRecords] = record;
     __syncwarp();
     if (bounds_.stop == TileBounds::kUnknown) fetch();
   }
@@ -99,6 +100,18 @@ class RecordFeed {
   TileBounds bounds_;
   uint4 ahead_ = {0, 0, 0, 0};
 };
+
+__device__ __forceinline__ Record record_of(const uint4& raw) {
+  return {raw.x, static_cast<std::int32_t>(raw.y), __uint_as_float(raw.z), __uint_as_float(raw.w)};
+}
+
+/// Row `row` (not negative) of rows `row_bytes` apart: one 32 x 32 -> 64 bit multiply-add.
+template <typename T>
+__device__ __forceinline__ T* row_at(T* base, int row, std::uint32_t row_bytes) {
+  using Byte = std::conditional_t<std::is_const_v<T>, const std::uint8_t, std::uint8_t>;
+  return reinterpret_cast<T*>(reinterpret_cast<Byte*>(base) +
+                              static_cast<std::uint64_t>(static_cast<std::uint32_t>(row)) * row_bytes);
+}
 
 /// Ordinal of the first group that begins at or after the tile's begin.
 __device__ __forceinline__ int first_ordinal(const Record* records, const Window* windows, const WalkPlace& place) {
@@ -112,36 +125,47 @@ __device__ __forceinline__ int first_ordinal(const Record* records, const Window
 /// A lane's quads of the chunk's token rows, from shared or global memory. Columns past the slice are +0.
 template <bool kVector>
 struct TokenRows {
-  const float* shared_quad;
-  int shared_stride;
+  const float* shared_quad;     ///< a quad of zeros for lanes past the slice
+  std::uint32_t shared_stride;  ///< bytes, 0 for lanes past the slice
   const float* global_quad;
-  int head_dim, columns;
+  std::uint32_t row_bytes;
+  int columns;
   bool staged;
 
   /// `rows`: [chunk, D]. Starts the copies of `tokens` rows (a barrier must follow them).
-  __device__ TokenRows(const float* rows, int tokens, int row_length, const ColumnSlice& slice, const WalkPlace& place,
+  __device__ TokenRows(const float* rows, int tokens, int head_dim, const ColumnSlice& slice, const WalkPlace& place,
                        const WalkMemory& memory, const WalkShape& shape)
-      : head_dim(row_length), columns(quad_columns(slice, place.lane)), staged(shape.staged) {
+      : row_bytes(static_cast<std::uint32_t>(head_dim) * 4u),
+        columns(quad_columns(slice, place.lane)),
+        staged(shape.staged) {
     shared_quad = columns > 0 ? memory.tokens + 4 * place.lane : memory.zeros;
-    shared_stride = columns > 0 ? shape.stride : 0;
+    shared_stride = columns > 0 ? static_cast<std::uint32_t>(shape.stride) * 4u : 0u;
     global_quad = rows + slice.begin + 4 * place.lane;
     if (threadIdx.x < 4) memory.zeros[threadIdx.x] = 0.0f;
     if (staged && columns > 0)
-      for (int token = place.warp; token < tokens; token += shape.warps) stage(token, memory.tokens + 4 * place.lane);
+      for (int token = place.warp; token < tokens; token += shape.warps)
+        stage(token, memory.tokens + 4 * place.lane + token * shape.stride);
     commit_copies();
   }
-  __device__ void load(int token, float (&x)[4]) const {
-    if (staged)
-      widen_quad(*reinterpret_cast<const uint4*>(shared_quad + token * shared_stride), x);
-    else
-      load_global(token, x);
+  /// The quads of a unit's tokens.
+  __device__ void load(const Record (&record)[kWalkUnit], float (&x)[kWalkUnit][4]) const {
+    if (staged) {
+#pragma unroll
+      for (int i = 0; i < kWalkUnit; ++i) {
+        const auto token = static_cast<std::uint32_t>(token_of(record[i].payload));
+        const auto* quad = reinterpret_cast<const std::uint8_t*>(shared_quad) + token * shared_stride;
+        widen_quad(*reinterpret_cast<const uint4*>(quad), x[i]);
+      }
+    } else {
+#pragma unroll
+      for (int i = 0; i < kWalkUnit; ++i) load_global(token_of(record[i].payload), x[i]);
+    }
   }
 
  private:
-  __device__ void stage(int token, float* lane_quads) const {
-    float* target = lane_quads + token * shared_stride;
+  __device__ void stage(int token, float* target) const {
     if constexpr (kVector) {
-      copy_async<16>(target, global_quad + std::int64_t{token} * head_dim, 16);
+      copy_async<16>(target, row_at(global_quad, token, row_bytes));
     } else {
       float x[4];
       load_global(token, x);
@@ -150,7 +174,7 @@ struct TokenRows {
     }
   }
   __device__ void load_global(int token, float (&x)[4]) const {
-    const float* quad = global_quad + std::int64_t{token} * head_dim;
+    const float* quad = row_at(global_quad, token, row_bytes);
     if constexpr (kVector) {
       uint4 bits = {0, 0, 0, 0};
       if (columns > 0) bits = *reinterpret_cast<const uint4*>(quad);
@@ -162,13 +186,20 @@ struct TokenRows {
   }
 };
 
-/// Brings a lane's `kBytes` of a row into its ring cell: `present` bytes from `from`, zeros after them. Whole and
-/// asynchronous where rows are made of whole quads (kVector: `present` is kBytes or 0), else in elements of kElement
-/// bytes.
+/// Zeroes the ring of a lane past the slice: it copies nothing, so its cells stay +0. `slot_bytes` per position and
+/// lane.
+__device__ __forceinline__ void clear_ring(std::uint8_t* ring, int slots, int slot_bytes, int lane) {
+  for (int word = lane; word < slots * kLanes * slot_bytes / 4; word += kLanes)
+    reinterpret_cast<std::uint32_t*>(ring)[word] = 0u;
+  __syncwarp();
+}
+
+/// Brings a lane's `kBytes` of a row into its ring cell: whole and asynchronous where rows are made of whole quads
+/// (kVector; not for lanes past the slice), else `present` bytes in elements of kElement bytes, zeros after them.
 template <bool kVector, int kBytes, int kElement>
 __device__ __forceinline__ void fill_cell(std::uint8_t* cell, const std::uint8_t* from, int present) {
   if constexpr (kVector) {
-    copy_async<kBytes>(cell, from, present);
+    copy_async<kBytes>(cell, from);
   } else {
     using Element = std::conditional_t<kElement == 4, std::uint32_t,
                                        std::conditional_t<kElement == 2, std::uint16_t, std::uint8_t>>;
@@ -179,18 +210,21 @@ __device__ __forceinline__ void fill_cell(std::uint8_t* cell, const std::uint8_t
   }
 }
 
-/// The walk itself. Body: issue(record, slot) starts the copies of a group's rows into ring slot `slot`;
-/// consume(feed, position, slot) handles the unit of positions whose rows lie in slots slot .. slot+kWalkUnit-1. Every
-/// thread of the CTA calls this once, after it has started (and committed as one group) its share of the token rows.
+/// The walk itself. Body: issue(payload, slot index, ring slot) starts the copies of a group's rows into a ring slot;
+/// consume(records, ring slot) handles the unit whose rows lie in ring slots from that one on. Every thread of the CTA
+/// calls this once, after it has started (and committed as one group) its share of the token rows.
 template <typename Body>
 __device__ __forceinline__ void walk_rows(Body& body, RecordFeed& feed, int units) {
-  int ahead = feed.first();
+  int ahead = feed.begin();
   const auto issue_unit = [&](int slot) {
-    feed.reach(ahead + kWalkUnit);
+    feed.reach(ahead);
+    if (ahead < feed.stop()) {
+      const uint4* records = feed.unit(ahead);
 #pragma unroll
-    for (int i = 0; i < kWalkUnit; ++i) {
-      const Record record = feed.at(ahead + i);
-      if ((record.payload & kFirst) != 0u) body.issue(record, slot + i);
+      for (int i = 0; i < kWalkUnit; ++i) {
+        const auto head = *reinterpret_cast<const uint2*>(records + i);
+        if ((head.x & kFirst) != 0u) body.issue(head.x, static_cast<int>(head.y), slot + i);
+      }
     }
     commit_copies();
     ahead += kWalkUnit;
@@ -199,9 +233,9 @@ __device__ __forceinline__ void walk_rows(Body& body, RecordFeed& feed, int unit
   wait_copies_but(units);  // this thread's token rows are there, and with the barrier everyone's
   __syncthreads();
   int slot = 0;
-  for (int position = feed.first(); position < feed.stop(); position += kWalkUnit) {
+  for (int position = feed.begin(); position < feed.stop(); position += kWalkUnit) {
     wait_copies_but(units - 1);
-    body.consume(feed, position, slot);
+    body.consume(feed.unit(position), slot);
     issue_unit(slot);
     slot = (slot + kWalkUnit) & (units * kWalkUnit - 1);
   }

@@ -31,14 +31,14 @@ SDM_HD int lowest_bit(std::uint32_t mask) {
 /// [first, stop). The bounds are found as the records come by in blocks of 32, so that no look-up stands before them.
 struct TileBounds {
   static constexpr int kUnknown = 0x7fffffff;
-  int begin, end;  ///< end <= valid
+  int begin, end;  ///< begin a multiple of kWalkUnit where the tile is not empty; end <= valid
   int valid;       ///< positions of valid entries; padding follows
   int next;        ///< the next block is [next, next + 32)
   int first = kUnknown;
   int stop = kUnknown;
 
   SDM_HD TileBounds(int begin_, int end_, int valid_) : begin(begin_), end(end_), valid(valid_), next(begin_) {
-    if (begin >= end) first = stop = begin;
+    if (begin >= end) first = stop = 0;
   }
   /// `starts`: bit i set where position next + i is valid and FIRST.
   SDM_HD void take_block(std::uint32_t starts) {

@@ -20,67 +20,80 @@ class ReadLanes {
   static constexpr int kSlotBytes = kReadSlotBytes<G, B, kDots>;
 
   __device__ ReadLanes(const Params& p, const device::WalkPlace& place, const ColumnSlice& slice,
-                       const device::TokenRows<kVector>& tokens, const device::WalkMemory& memory)
+                       const device::TokenRows<kVector>& tokens, const device::WalkMemory& memory, int units)
       : tokens_(tokens),
         lane_(place.lane),
         columns_(tokens.columns),
-        head_dim_(p.dims.head_dim),
         reads_(p.dims.reads),
-        ring_(memory.ring) {
+        ring_(memory.ring),
+        grad_row_bytes_(static_cast<std::uint32_t>(p.dims.head_dim) * sizeof(G)),
+        bank_row_bytes_(static_cast<std::uint32_t>(p.dims.head_dim) * sizeof(B)) {
     const int column = slice.begin + 4 * place.lane;
     grad_ = static_cast<G*>(p.grad.data) + column;
     bank_ = static_cast<const B*>(p.bank.data) + column;
     plane_ = p.d_qw_planes + (place.slice * p.dims.chunks() + place.chunk) * p.dims.read_positions();
+    if (4 * kLanes > slice.width()) device::clear_ring(ring_, units * kUnit, kSlotBytes, lane_);
   }
 
-  __device__ void issue(const Record& record, int slot) const {
-    const std::int64_t row = std::int64_t{record.slot} * head_dim_;
-    fill<G>(cell<sizeof(GradBits)>(slot, 0), grad_ + row);
-    if constexpr (kDots) fill<B>(cell<sizeof(BankBits)>(slot, sizeof(GradBits)), bank_ + row);
+  __device__ void issue(std::uint32_t /*payload*/, int row, int slot) const {
+    if (kVector && columns_ == 0) return;
+    fill<G>(cell<sizeof(GradBits)>(slot, 0), device::row_at(grad_, row, grad_row_bytes_));
+    if constexpr (kDots)
+      fill<B>(cell<sizeof(BankBits)>(slot, sizeof(GradBits)), device::row_at(bank_, row, bank_row_bytes_));
   }
 
-  __device__ void consume(const device::RecordFeed& feed, int position, int slot) {
+  /// `records`: the unit's. Units of whole groups of one, the common case, need no open group.
+  __device__ void consume(const uint4* records, int slot) {
     Record record[kUnit];
     float x[kUnit][4];
-    GradBits grad[kUnit];
-    BankBits bank[kUnit] = {};
 #pragma unroll
-    for (int i = 0; i < kUnit; ++i) record[i] = feed.at(position + i);
+    for (int i = 0; i < kUnit; ++i) record[i] = device::record_of(records[i]);
+    tokens_.load(record, x);
+    std::uint32_t all = kFirst | kLast;
 #pragma unroll
-    for (int i = 0; i < kUnit; ++i) {  // all shared loads before their use; cells of no FIRST hold old bits, unused
-      tokens_.load(token_of(record[i].payload), x[i]);
-      grad[i] = *reinterpret_cast<const GradBits*>(cell<sizeof(GradBits)>(slot + i, 0));
-      if constexpr (kDots)
-        bank[i] = *reinterpret_cast<const BankBits*>(cell<sizeof(BankBits)>(slot + i, sizeof(GradBits)));
-    }
+    for (int i = 0; i < kUnit; ++i) all &= record[i].payload;
     float dots[kUnit] = {};
-#pragma unroll
-    for (int i = 0; i < kUnit; ++i) {
-      if ((record[i].payload & kFirst) != 0u) open_group(grad[i], bank[i]);
-#pragma unroll
-      for (int j = 0; j < 4; ++j) acc_[j] = fma_rn(record[i].scale, x[i][j], acc_[j]);
-      if constexpr (kDots) dots[i] = device::quad_dot(x[i], row_);
-      if ((record[i].payload & kLast) != 0u) close_group(record[i].slot);
-    }
+    if (all == (kFirst | kLast))
+      fold_unit<true>(record, x, slot, dots);
+    else
+      fold_unit<false>(record, x, slot, dots);
     if constexpr (kDots) {
       const float sum = device::transposed_sum<kUnit, device::Tree::far_first>(dots, lane_);
-      const int at = position + device::summed_value<kUnit, device::Tree::far_first>(lane_);
-      if (lane_ % 8 == 0 && at < feed.stop()) {
-        const std::uint32_t payload = feed.at(at).payload;
-        plane_[token_of(payload) * reads_ + entry_of(payload)] = sum;
-      }
+      const std::uint32_t payload = records[device::summed_value<kUnit, device::Tree::far_first>(lane_)].x;
+      if (lane_ % 8 == 0 && payload != device::kNotOurs) plane_[token_of(payload) * reads_ + entry_of(payload)] = sum;
     }
   }
 
  private:
   template <int kBytes>
   __device__ std::uint8_t* cell(int slot, int section) const {
-    return ring_ + slot * (kSlotBytes * kLanes) + section * kLanes + lane_ * kBytes;
+    return ring_ + (slot * (kSlotBytes * kLanes) + section * kLanes + lane_ * kBytes);
   }
   template <typename T>
   __device__ void fill(std::uint8_t* target, const T* from) const {
     device::fill_cell<kVector, sizeof(device::Quad<T>), sizeof(T)>(target, reinterpret_cast<const std::uint8_t*>(from),
                                                                    columns_ * static_cast<int>(sizeof(T)));
+  }
+  /// Per position: fold the token row into its group, the lane's partial of the dot, and the finished row.
+  template <bool kSingles>
+  __device__ __forceinline__ void fold_unit(const Record (&record)[kUnit], const float (&x)[kUnit][4], int slot,
+                                            float (&dots)[kUnit]) {
+    GradBits grad[kUnit];
+    BankBits bank[kUnit] = {};
+#pragma unroll
+    for (int i = 0; i < kUnit; ++i) {  // before the first use; of no FIRST: old bits, unused
+      grad[i] = *reinterpret_cast<const GradBits*>(cell<sizeof(GradBits)>(slot + i, 0));
+      if constexpr (kDots)
+        bank[i] = *reinterpret_cast<const BankBits*>(cell<sizeof(BankBits)>(slot + i, sizeof(GradBits)));
+    }
+#pragma unroll
+    for (int i = 0; i < kUnit; ++i) {
+      if (kSingles || (record[i].payload & kFirst) != 0u) open_group(grad[i], bank[i]);
+#pragma unroll
+      for (int j = 0; j < 4; ++j) acc_[j] = fma_rn(record[i].scale, x[i][j], acc_[j]);
+      if constexpr (kDots) dots[i] = device::quad_dot(x[i], row_);
+      if (kSingles || (record[i].payload & kLast) != 0u) close_group(record[i].slot);
+    }
   }
   __device__ void open_group(const GradBits& grad, const BankBits& bank) {
     device::widen_quad(grad, old_);
@@ -94,12 +107,13 @@ class ReadLanes {
     for (int j = 0; j < 4; ++j) updated[j] = old_[j] + acc_[j];
     GradBits bits;
     device::narrow_quad(updated, bits);
-    device::store_quad<kVector>(grad_ + std::int64_t{slot} * head_dim_, bits, columns_);
+    device::store_quad<kVector>(device::row_at(grad_, slot, grad_row_bytes_), bits, columns_);
   }
 
   device::TokenRows<kVector> tokens_;
-  int lane_, columns_, head_dim_, reads_;
+  int lane_, columns_, reads_;
   std::uint8_t* ring_;
+  std::uint32_t grad_row_bytes_, bank_row_bytes_;
   G* grad_;
   const B* bank_;
   float* plane_;
@@ -122,7 +136,7 @@ __global__ void __launch_bounds__(device::kWalkThreads<kVector>, 1) walk_kernel(
   const ColumnSlice slice = row_slice(p.dims.head_dim, place.slice);
   const device::TokenRows<kVector> tokens(p.d_reading + place.chunk * p.dims.chunk * p.dims.head_dim, tokens_here,
                                           p.dims.head_dim, slice, place, shared, shape);
-  Lanes lanes(p, place, slice, tokens, shared);
+  Lanes lanes(p, place, slice, tokens, shared, shape.units);
   device::walk_rows(lanes, feed, shape.units);
   if constexpr (kDots)
     device::clear_padding(p.d_qw_planes + (place.slice * p.dims.chunks() + place.chunk) * positions, valid, positions,

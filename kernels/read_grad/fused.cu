@@ -1,5 +1,6 @@
 // read_grad, variant `fused`: one walk over the sorted reads makes scatter and dots. A group's gradient and bank rows
-// are read once each, whatever its length, and both uses share the token row.
+// are read once each, whatever its length, and both uses share the token row: less traffic than scatter and dot blocks
+// side by side, which read a bank row once per entry (`split` has the dots in token order).
 #include "kernels/read_grad/lanes.cuh"
 
 namespace sdm::read_grad {

@@ -20,4 +20,7 @@ struct Params {
 
 void replay(const Params& params, Parallel& threads);
 
+/// GPU variants, where built with CUDA. `atomic` is the baseline without an order: approximate, never automatic.
+extern const Variant<Params> fused, split, atomic;
+
 }  // namespace sdm::read_grad

@@ -23,4 +23,7 @@ struct Params {
 
 void replay(const Params& params, Parallel& threads);
 
+/// GPU variants, where built with CUDA.
+extern const Variant<Params> walk;
+
 }  // namespace sdm::undo

@@ -1,0 +1,47 @@
+#pragma once
+// Asynchronous copies global -> shared (cp.async, sm_80 and up). Device code only. A thread waits for its own copies;
+// what another thread copied is visible after that thread's wait and a barrier.
+#include <cstdint>
+
+namespace sdm::device {
+
+/// Both addresses are multiples of kBytes. 16-byte copies leave no line in L1.
+template <int kBytes>
+__device__ __forceinline__ void copy_async(void* shared, const void* global) {
+  static_assert(kBytes == 4 || kBytes == 8 || kBytes == 16);
+  const auto target = static_cast<std::uint32_t>(__cvta_generic_to_shared(shared));
+  if constexpr (kBytes == 16)
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(target), "l"(global) : "memory");
+  else
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(target), "l"(global), "n"(kBytes) : "memory");
+}
+
+/// Copies the first `present` (1 .. 4) bytes of an aligned word and fills the rest with zeros.
+__device__ __forceinline__ void copy_async_part(void* shared, const void* global, int present) {
+  const auto target = static_cast<std::uint32_t>(__cvta_generic_to_shared(shared));
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(target), "l"(global), "r"(present) : "memory");
+}
+
+/// Closes a group of copies: all since the last call. An empty group counts.
+__device__ __forceinline__ void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+
+template <int kPending>
+__device__ __forceinline__ void wait_copies_but() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
+}
+
+/// Waits until at most `pending` (0 .. 8, the same in all threads of a warp) of this thread's newest groups are on
+/// their way. The instruction wants a constant; a smaller one than asked for would only wait longer.
+__device__ __forceinline__ void wait_copies_but(int pending) {
+  switch (pending) {
+    case 8: return wait_copies_but<8>();
+    case 7: return wait_copies_but<7>();
+    case 4: return wait_copies_but<4>();
+    case 3: return wait_copies_but<3>();
+    case 2: return wait_copies_but<2>();
+    case 1: return wait_copies_but<1>();
+    default: return wait_copies_but<0>();
+  }
+}
+
+}  // namespace sdm::device

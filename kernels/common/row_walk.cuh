@@ -1,0 +1,252 @@
+#pragma once
+// The row walk of undo and read_grad: a warp owns the groups that begin in a tile of sorted positions, for one column
+// slice, lane l holding columns 4l .. 4l+3. The groups' rows come through a ring in shared memory, `units` units of
+// kWalkUnit positions ahead (cp.async; a lane reads back only what it copied itself, so the ring needs no barrier).
+// Token rows of the slice are staged once per CTA. Device code only.
+#include "kernels/common/async_copy.cuh"
+#include "kernels/common/launch.h"
+#include "kernels/common/quads.cuh"
+#include "kernels/common/row_walk.h"
+
+namespace sdm::device {
+
+/// Threads of a CTA at most; one CTA per multiprocessor. Element accesses (kVector false) want more registers.
+template <bool kVector>
+inline constexpr int kWalkThreads = kLanes* walk_warps(kVector);
+
+/// The part of the work that this warp does.
+struct WalkPlace {
+  int lane, warp, part, slice;
+  std::int64_t chunk;
+  int begin, end;  ///< tile, clamped to the valid positions
+
+  __device__ WalkPlace(const Dims& dims, int step, int valid, const WalkShape& shape) {
+    lane = static_cast<int>(threadIdx.x) % kLanes;
+    warp = static_cast<int>(threadIdx.x) / kLanes;
+    const int block = static_cast<int>(blockIdx.x);
+    part = block % shape.parts;
+    slice = block / shape.parts % shape.slices;
+    chunk = std::int64_t{step} * dims.streams + block / shape.parts / shape.slices;
+    begin = min((part * shape.warps + warp) * shape.tile, valid);
+    end = min(begin + shape.tile, valid);
+  }
+};
+
+/// A CTA's shared memory, see walk_shared_bytes.
+struct WalkMemory {
+  float* tokens;  ///< [chunk, stride] where staged
+  float* zeros;   ///< a quad
+  float* beta;    ///< [chunk]
+  Record* records;
+  std::uint8_t* ring;
+
+  __device__ WalkMemory(uint4* memory, const WalkShape& shape, int chunk, int slot_bytes, int warp) {
+    tokens = reinterpret_cast<float*>(memory);
+    zeros = tokens + walk_token_floats(shape, chunk);
+    beta = zeros + 4;
+    auto* rest = reinterpret_cast<std::uint8_t*>(tokens + walk_header_floats(shape, chunk));
+    const int ring_bytes = walk_ring_bytes(shape.units, slot_bytes);
+    records = reinterpret_cast<Record*>(rest) + warp * kWalkRecords;
+    ring = rest + static_cast<int>(sizeof(Record)) * kWalkRecords * shape.warps + warp * ring_bytes;
+  }
+};
+
+/// Marks a position of a unit that belongs to another tile: no FIRST, no LAST, token 0, no dot to store.
+inline constexpr std::uint32_t kNotOurs = kInvalid;
+
+/// The records of a warp's tile, streamed through shared memory one block of 32 ahead. Units begin at multiples of
+/// kWalkUnit, as tiles do, so that no unit straddles two blocks. All calls are made by the whole warp.
+class RecordFeed {
+ public:
+  __device__ RecordFeed(const Record* chunk_records, Record* ring, const WalkPlace& place, int valid)
+      : records_(chunk_records), ring_(ring), lane_(place.lane), bounds_(place.begin, place.end, valid) {
+    if (bounds_.stop == TileBounds::kUnknown) fetch();
+    while (bounds_.first == TileBounds::kUnknown) absorb();
+  }
+  /// The first unit.
+  __device__ int begin() const { return bounds_.first & ~(kWalkUnit - 1); }
+  /// One past the last position; unknown (huge) until its record was reached.
+  __device__ int stop() const { return bounds_.stop; }
+
+  /// Makes the records of the unit at `position` readable. At most kWalkRecords - 32 positions may lie between the
+  /// oldest record still in use and the unit's end.
+  __device__ void reach(int position) {
+    while (bounds_.stop == TileBounds::kUnknown && bounds_.next <= position) absorb();
+  }
+  /// The kWalkUnit records of a reached unit that begins before stop(); those outside [first, stop) are kNotOurs.
+  __device__ const uint4* unit(int position) const {
+    return reinterpret_cast<const uint4*>(ring_ + static_cast<unsigned>(position) % kWalkRecords);
+  }
+
+ private:
+  __device__ void fetch() {
+    const int position = bounds_.next + lane_;
+    ahead_ = position < bounds_.valid ? load_stream(records_ + position) : uint4{0, 0, 0, 0};
+  }
+  __device__ void absorb() {
+    const int position = bounds_.next + lane_;
+    uint4 record = ahead_;
+    bounds_.take_block(__ballot_sync(0xffffffffu, (record.x & kFirst) != 0u));
+    if (position < bounds_.first || position >= bounds_.stop) record.x = kNotOurs;
+    __syncwarp();  // every lane is done with the records that this block replaces
+    reinterpret_cast<uint4*>(ring_)[static_cast<unsigned>(position) % kWalkRecords] = record;
+    __syncwarp();
+    if (bounds_.stop == TileBounds::kUnknown) fetch();
+  }
+
+  const Record* records_;
+  Record* ring_;
+  int lane_;
+  TileBounds bounds_;
+  uint4 ahead_ = {0, 0, 0, 0};
+};
+
+__device__ __forceinline__ Record record_of(const uint4& raw) {
+  return {raw.x, static_cast<std::int32_t>(raw.y), __uint_as_float(raw.z), __uint_as_float(raw.w)};
+}
+
+/// Row `row` (not negative) of rows `row_bytes` apart: one 32 x 32 -> 64 bit multiply-add.
+template <typename T>
+__device__ __forceinline__ T* row_at(T* base, int row, std::uint32_t row_bytes) {
+  using Byte = std::conditional_t<std::is_const_v<T>, const std::uint8_t, std::uint8_t>;
+  return reinterpret_cast<T*>(reinterpret_cast<Byte*>(base) +
+                              static_cast<std::uint64_t>(static_cast<std::uint32_t>(row)) * row_bytes);
+}
+
+/// Ordinal of the first group that begins at or after the tile's begin.
+__device__ __forceinline__ int first_ordinal(const Record* records, const Window* windows, const WalkPlace& place) {
+  if (place.begin >= place.end) return 0;
+  const int window = place.begin / 32;
+  const bool first =
+      32 * window + place.lane < place.begin && (records[32 * window + place.lane].payload & kFirst) != 0u;
+  return windows[window].groups_before + __popc(__ballot_sync(0xffffffffu, first));
+}
+
+/// A lane's quads of the chunk's token rows, from shared or global memory. Columns past the slice are +0.
+template <bool kVector>
+struct TokenRows {
+  const float* shared_quad;     ///< a quad of zeros for lanes past the slice
+  std::uint32_t shared_stride;  ///< bytes, 0 for lanes past the slice
+  const float* global_quad;
+  std::uint32_t row_bytes;
+  int columns;
+  bool staged;
+
+  /// `rows`: [chunk, D]. Starts the copies of `tokens` rows (a barrier must follow them).
+  __device__ TokenRows(const float* rows, int tokens, int head_dim, const ColumnSlice& slice, const WalkPlace& place,
+                       const WalkMemory& memory, const WalkShape& shape)
+      : row_bytes(static_cast<std::uint32_t>(head_dim) * 4u),
+        columns(quad_columns(slice, place.lane)),
+        staged(shape.staged) {
+    shared_quad = columns > 0 ? memory.tokens + 4 * place.lane : memory.zeros;
+    shared_stride = columns > 0 ? static_cast<std::uint32_t>(shape.stride) * 4u : 0u;
+    global_quad = rows + slice.begin + 4 * place.lane;
+    if (threadIdx.x < 4) memory.zeros[threadIdx.x] = 0.0f;
+    if (staged && columns > 0)
+      for (int token = place.warp; token < tokens; token += shape.warps)
+        stage(token, memory.tokens + 4 * place.lane + token * shape.stride);
+    commit_copies();
+  }
+  /// The quads of a unit's tokens.
+  __device__ void load(const Record (&record)[kWalkUnit], float (&x)[kWalkUnit][4]) const {
+    if (staged) {
+#pragma unroll
+      for (int i = 0; i < kWalkUnit; ++i) {
+        const auto token = static_cast<std::uint32_t>(token_of(record[i].payload));
+        const auto* quad = reinterpret_cast<const std::uint8_t*>(shared_quad) + token * shared_stride;
+        widen_quad(*reinterpret_cast<const uint4*>(quad), x[i]);
+      }
+    } else {
+#pragma unroll
+      for (int i = 0; i < kWalkUnit; ++i) load_global(token_of(record[i].payload), x[i]);
+    }
+  }
+
+ private:
+  __device__ void stage(int token, float* target) const {
+    if constexpr (kVector) {
+      copy_async<16>(target, row_at(global_quad, token, row_bytes));
+    } else {
+      float x[4];
+      load_global(token, x);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) target[i] = x[i];
+    }
+  }
+  __device__ void load_global(int token, float (&x)[4]) const {
+    const float* quad = row_at(global_quad, token, row_bytes);
+    if constexpr (kVector) {
+      uint4 bits = {0, 0, 0, 0};
+      if (columns > 0) bits = *reinterpret_cast<const uint4*>(quad);
+      widen_quad(bits, x);
+    } else {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) x[i] = i < columns ? quad[i] : 0.0f;
+    }
+  }
+};
+
+/// Zeroes the ring of a lane past the slice: it copies nothing, so its cells stay +0. `slot_bytes` per position and
+/// lane.
+__device__ __forceinline__ void clear_ring(std::uint8_t* ring, int slots, int slot_bytes, int lane) {
+  for (int word = lane; word < slots * kLanes * slot_bytes / 4; word += kLanes)
+    reinterpret_cast<std::uint32_t*>(ring)[word] = 0u;
+  __syncwarp();
+}
+
+/// Brings a lane's `kBytes` of a row into its ring cell: whole and asynchronous where rows are made of whole quads
+/// (kVector; not for lanes past the slice), else `present` bytes in elements of kElement bytes, zeros after them.
+template <bool kVector, int kBytes, int kElement>
+__device__ __forceinline__ void fill_cell(std::uint8_t* cell, const std::uint8_t* from, int present) {
+  if constexpr (kVector) {
+    copy_async<kBytes>(cell, from);
+  } else {
+    using Element = std::conditional_t<kElement == 4, std::uint32_t,
+                                       std::conditional_t<kElement == 2, std::uint16_t, std::uint8_t>>;
+#pragma unroll
+    for (int i = 0; i < kBytes / kElement; ++i)
+      reinterpret_cast<Element*>(cell)[i] =
+          i * kElement < present ? reinterpret_cast<const Element*>(from)[i] : Element{0};
+  }
+}
+
+/// The walk itself. Body: issue(payload, slot index, ring slot) starts the copies of a group's rows into a ring slot;
+/// consume(records, ring slot) handles the unit whose rows lie in ring slots from that one on. Every thread of the CTA
+/// calls this once, after it has started (and committed as one group) its share of the token rows.
+template <typename Body>
+__device__ __forceinline__ void walk_rows(Body& body, RecordFeed& feed, int units) {
+  int ahead = feed.begin();
+  const auto issue_unit = [&](int slot) {
+    feed.reach(ahead);
+    if (ahead < feed.stop()) {
+      const uint4* records = feed.unit(ahead);
+#pragma unroll
+      for (int i = 0; i < kWalkUnit; ++i) {
+        const auto head = *reinterpret_cast<const uint2*>(records + i);
+        if ((head.x & kFirst) != 0u) body.issue(head.x, static_cast<int>(head.y), slot + i);
+      }
+    }
+    commit_copies();
+    ahead += kWalkUnit;
+  };
+  for (int unit = 0; unit < units; ++unit) issue_unit(unit * kWalkUnit);
+  wait_copies_but(units);  // this thread's token rows are there, and with the barrier everyone's
+  __syncthreads();
+  int slot = 0;
+  for (int position = feed.begin(); position < feed.stop(); position += kWalkUnit) {
+    wait_copies_but(units - 1);
+    body.consume(feed.unit(position), slot);
+    issue_unit(slot);
+    slot = (slot + kWalkUnit) & (units * kWalkUnit - 1);
+  }
+}
+
+/// Zeroes the padding entries of this CTA's (chunk, slice) of one plane array [slices, N, n].
+__device__ __forceinline__ void clear_padding(float* plane_chunk, int valid, int positions, const WalkPlace& place,
+                                              const WalkShape& shape) {
+  const int threads = static_cast<int>(blockDim.x);
+  for (int e = valid + place.part * threads + static_cast<int>(threadIdx.x); e < positions; e += shape.parts * threads)
+    plane_chunk[e] = 0.0f;
+}
+
+}  // namespace sdm::device

@@ -1,0 +1,161 @@
+#pragma once
+// Index arithmetic and launch geometry of a row walk (row_walk.cuh): plain C++, so that a CPU test covers it.
+#include <algorithm>
+#include <string>
+
+#include "kernels/data.h"
+#include "kernels/stage.h"
+#include "numerics/order.h"
+
+namespace sdm {
+
+/// Positions that a warp handles between two waits; their lane trees are summed together.
+inline constexpr int kWalkUnit = 4;
+/// Sorted records that a warp keeps at hand: the block it walks and the block it prefetches rows for.
+inline constexpr int kWalkRecords = 64;
+
+/// Bits 0 .. count-1; count may be negative or beyond 32.
+SDM_HD std::uint32_t bits_below(int count) {
+  if (count <= 0) return 0u;
+  return count >= 32 ? ~0u : (1u << count) - 1u;
+}
+SDM_HD int lowest_bit(std::uint32_t mask) {
+#if defined(__CUDA_ARCH__)
+  return __ffs(static_cast<int>(mask)) - 1;
+#else
+  return __builtin_ctz(mask);
+#endif
+}
+
+/// A tile [begin, end) of sorted positions owns the groups whose FIRST lies in it, to their end: positions
+/// [first, stop). The bounds are found as the records come by in blocks of 32, so that no look-up stands before them.
+struct TileBounds {
+  static constexpr int kUnknown = 0x7fffffff;
+  int begin, end;  ///< begin a multiple of kWalkUnit where the tile is not empty; end <= valid
+  int valid;       ///< positions of valid entries; padding follows
+  int next;        ///< the next block is [next, next + 32)
+  int first = kUnknown;
+  int stop = kUnknown;
+
+  SDM_HD TileBounds(int begin_, int end_, int valid_) : begin(begin_), end(end_), valid(valid_), next(begin_) {
+    if (begin >= end) first = stop = 0;
+  }
+  /// `starts`: bit i set where position next + i is valid and FIRST.
+  SDM_HD void take_block(std::uint32_t starts) {
+    const std::uint32_t inside = bits_below(end - next);
+    const int base = next;
+    next += 32;
+    if (first == kUnknown) {
+      if ((starts & inside) != 0u)
+        first = base + lowest_bit(starts & inside);
+      else if (next >= end)
+        first = begin, stop = begin;  // all of the tile belongs to a group that began before it
+    }
+    if (first == kUnknown || stop != kUnknown) return;
+    const std::uint32_t past = starts & ~inside;
+    if (past != 0u)
+      stop = base + lowest_bit(past);
+    else if (next >= valid)
+      stop = valid;
+  }
+};
+
+/// Launch geometry. CTA = (stream, slice, part): `warps` warps that each walk one tile of `tile` positions; the token
+/// rows of the slice are shared by the CTA where they fit.
+struct WalkShape {
+  int warps = 16;
+  int units = 4;  ///< units of rows in flight per warp: 1, 2, 4 or 8
+  int parts = 1;  ///< CTAs per (stream, slice)
+  int tile = 0;
+  int slices = 1;
+  int stride = 0;      ///< columns of a slice's token rows in shared memory, a multiple of 4
+  bool staged = true;  ///< token rows in shared memory; else read through L1
+  std::size_t shared_bytes = 0;
+};
+
+/// Warps per CTA at most: rows of whole quads, or element by element.
+constexpr int walk_warps(bool vector) { return vector ? 16 : 8; }
+
+/// What decides the geometry.
+struct WalkNeeds {
+  int streams, slices, stride, chunk, valid;  ///< valid: positions of the step's chunks
+  int slot_bytes;                             ///< ring bytes per position and lane
+  int most_warps;
+};
+
+/// Per-CTA shared memory: token rows, a quad of zeros, one float per token, then per warp its records and its ring.
+SDM_HD int walk_token_floats(const WalkShape& shape, int chunk) { return shape.staged ? chunk * shape.stride : 0; }
+SDM_HD int walk_header_floats(const WalkShape& shape, int chunk) {
+  return walk_token_floats(shape, chunk) + 4 + (chunk + 3) / 4 * 4;
+}
+SDM_HD int walk_ring_bytes(int units, int slot_bytes) { return units * kWalkUnit * kLanes * slot_bytes; }
+inline std::size_t walk_shared_bytes(const WalkShape& shape, const WalkNeeds& needs) {
+  const auto header = static_cast<std::size_t>(walk_header_floats(shape, needs.chunk)) * sizeof(float);
+  const auto per_warp =
+      kWalkRecords * sizeof(Record) + static_cast<std::size_t>(walk_ring_bytes(shape.units, needs.slot_bytes));
+  return header + static_cast<std::size_t>(shape.warps) * per_warp;
+}
+
+/// The deepest ring that fits beside the token rows, from the wanted warps and rows in flight (16 and 16) downwards. 16
+/// warps of 16 rows keep 64 KiB and more in flight per multiprocessor, twice what 4 TB/s at a microsecond need. Token
+/// rows that leave no room for 8 warps are read through L1 instead.
+inline void choose_ring(WalkShape& shape, const WalkNeeds& needs, const LaunchContext& context) {
+  constexpr int kFewWarps = 8;
+  const int wanted_warps = std::min(context.geometry.warps > 0 ? context.geometry.warps : 16, needs.most_warps);
+  int wanted_units = context.geometry.depth > 0 ? 1 : 4;
+  while (wanted_units < 8 && 2 * wanted_units * kWalkUnit <= context.geometry.depth) wanted_units *= 2;
+  for (const bool staged : {true, false}) {
+    shape.staged = staged, shape.warps = wanted_warps, shape.units = wanted_units;
+    for (;;) {
+      shape.shared_bytes = walk_shared_bytes(shape, needs);
+      if (shape.shared_bytes <= context.device.shared_memory_per_block) return;
+      if (shape.units > 2)
+        shape.units /= 2;
+      else if (shape.warps > kFewWarps)
+        shape.warps = kFewWarps, shape.units = wanted_units;
+      else if (shape.units > 1)
+        shape.units /= 2;
+      else if (!staged && shape.warps > 1)
+        shape.warps /= 2;
+      else
+        break;
+    }
+  }
+}
+
+/// CTAs per (stream, slice): the fewest rounds of resident CTAs (one per multiprocessor), each counted by its positions
+/// and by half a chunk of them for its start (token rows to stage, first rows to arrive).
+inline int choose_parts(const WalkShape& shape, const WalkNeeds& needs, int multiprocessors) {
+  const int owners = needs.streams * needs.slices;
+  const int most = std::max(1, needs.valid / (shape.warps * kWalkUnit));
+  int best = 1;
+  double best_cost = 0;
+  for (int parts = 1; parts <= most && owners * parts <= 4 * multiprocessors + owners; ++parts) {
+    const int rounds = (owners * parts + multiprocessors - 1) / multiprocessors;
+    const double cost = rounds * (static_cast<double>(needs.valid) / parts + 0.5 * needs.chunk);
+    if (parts == 1 || cost < best_cost) best = parts, best_cost = cost;
+  }
+  return best;
+}
+
+inline WalkShape choose_walk(const WalkNeeds& needs, const LaunchContext& context) {
+  WalkShape shape{.slices = needs.slices, .stride = needs.stride};
+  choose_ring(shape, needs, context);
+  if (context.geometry.tile > 0) {
+    shape.tile = (context.geometry.tile + kWalkUnit - 1) / kWalkUnit * kWalkUnit;
+    shape.parts = std::max(1, (needs.valid + shape.tile * shape.warps - 1) / (shape.tile * shape.warps));
+  } else {
+    shape.parts = choose_parts(shape, needs, std::max(1, context.device.multiprocessors));
+    const int tiles = shape.parts * shape.warps;
+    shape.tile = std::max(1, ((needs.valid + tiles - 1) / tiles + kWalkUnit - 1) / kWalkUnit) * kWalkUnit;
+  }
+  return shape;
+}
+
+inline std::string describe(const WalkShape& shape) {
+  return "tiles of " + std::to_string(shape.tile) + " positions, " + std::to_string(shape.warps) + " warps, " +
+         std::to_string(shape.units * kWalkUnit) + " rows in flight per warp, " + std::to_string(shape.parts) +
+         " CTAs per stream and slice, token rows " + (shape.staged ? "in shared memory" : "through L1");
+}
+
+}  // namespace sdm

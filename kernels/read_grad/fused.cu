@@ -1,0 +1,40 @@
+// read_grad, variant `fused`: one walk over the sorted reads makes scatter and dots. A group's gradient and bank rows
+// are read once each, whatever its length, and both uses share the token row: less traffic than scatter and dot blocks
+// side by side, which read a bank row once per entry (`split` has the dots in token order).
+#include "kernels/read_grad/lanes.cuh"
+
+namespace sdm::read_grad {
+namespace {
+
+// --- launchers -------------------------------------------------------------------------------------------------------
+
+template <typename G, typename B>
+WalkShape shape_of(const Params& p, const LaunchContext& context) {
+  return walk_shape(p, kReadSlotBytes<G, B, true>, context);
+}
+
+void launch_fused(const Params& p, const LaunchContext& context) {
+  dispatch_rows(p, [&]<typename G, typename B, bool kVector>() {
+    const WalkShape shape = shape_of<G, B>(p, context);
+    device::launch(walk_kernel<G, B, kVector, true>, launch_shape(p, shape), context, p, shape);
+  });
+}
+
+std::string describe_fused(const Params& p, const LaunchContext& context) {
+  std::string text;
+  dispatch_rows(p, [&]<typename G, typename B, bool kVector>() {
+    const WalkShape shape = shape_of<G, B>(p, context);
+    text = device::describe(launch_shape(p, shape)) + "; " + sdm::describe(shape);
+  });
+  return text;
+}
+
+}  // namespace
+
+const Variant<Params> fused{.name = "fused",
+                            .why = "scatter and dots in one walk over the groups: each unique row once",
+                            .refuse = refuse_types,
+                            .launch = launch_fused,
+                            .describe = describe_fused};
+
+}  // namespace sdm::read_grad

@@ -1,0 +1,182 @@
+#pragma once
+// The walk of read_grad (kernels/common/row_walk.cuh): per group G[s] += fold(scale, gr[token]), and, with kDots, the
+// dot of each member's gr row with the bank row. Device code only.
+#include "kernels/common/row_walk.cuh"
+#include "kernels/read_grad/read_grad.h"
+
+namespace sdm::read_grad {
+
+/// Ring bytes per position and lane: the gradient's quad, and the bank's where dots are made on the way.
+template <typename G, typename B, bool kDots>
+inline constexpr int kReadSlotBytes = static_cast<int>(sizeof(device::Quad<G>)) +
+                                      (kDots ? static_cast<int>(sizeof(device::Quad<B>)) : 0);
+
+template <typename G, typename B, bool kVector, bool kDots>
+class ReadLanes {
+ public:
+  using GradBits = device::Quad<G>;
+  using BankBits = device::Quad<B>;
+  static constexpr int kUnit = kWalkUnit;
+  static constexpr int kSlotBytes = kReadSlotBytes<G, B, kDots>;
+
+  __device__ ReadLanes(const Params& p, const device::WalkPlace& place, const ColumnSlice& slice,
+                       const device::TokenRows<kVector>& tokens, const device::WalkMemory& memory, int units)
+      : tokens_(tokens),
+        lane_(place.lane),
+        columns_(tokens.columns),
+        reads_(p.dims.reads),
+        ring_(memory.ring),
+        grad_row_bytes_(static_cast<std::uint32_t>(p.dims.head_dim) * sizeof(G)),
+        bank_row_bytes_(static_cast<std::uint32_t>(p.dims.head_dim) * sizeof(B)) {
+    const int column = slice.begin + 4 * place.lane;
+    grad_ = static_cast<G*>(p.grad.data) + column;
+    bank_ = static_cast<const B*>(p.bank.data) + column;
+    plane_ = p.d_qw_planes + (place.slice * p.dims.chunks() + place.chunk) * p.dims.read_positions();
+    if (4 * kLanes > slice.width()) device::clear_ring(ring_, units * kUnit, kSlotBytes, lane_);
+  }
+
+  __device__ void issue(std::uint32_t /*payload*/, int row, int slot) const {
+    if (kVector && columns_ == 0) return;
+    fill<G>(cell<sizeof(GradBits)>(slot, 0), device::row_at(grad_, row, grad_row_bytes_));
+    if constexpr (kDots)
+      fill<B>(cell<sizeof(BankBits)>(slot, sizeof(GradBits)), device::row_at(bank_, row, bank_row_bytes_));
+  }
+
+  /// `records`: the unit's. Units of whole groups of one, the common case, need no open group.
+  __device__ void consume(const uint4* records, int slot) {
+    Record record[kUnit];
+    float x[kUnit][4];
+#pragma unroll
+    for (int i = 0; i < kUnit; ++i) record[i] = device::record_of(records[i]);
+    tokens_.load(record, x);
+    std::uint32_t all = kFirst | kLast;
+#pragma unroll
+    for (int i = 0; i < kUnit; ++i) all &= record[i].payload;
+    float dots[kUnit] = {};
+    if (all == (kFirst | kLast))
+      fold_unit<true>(record, x, slot, dots);
+    else
+      fold_unit<false>(record, x, slot, dots);
+    if constexpr (kDots) {
+      const float sum = device::transposed_sum<kUnit, device::Tree::far_first>(dots, lane_);
+      const std::uint32_t payload = records[device::summed_value<kUnit, device::Tree::far_first>(lane_)].x;
+      if (lane_ % 8 == 0 && payload != device::kNotOurs) plane_[token_of(payload) * reads_ + entry_of(payload)] = sum;
+    }
+  }
+
+ private:
+  template <int kBytes>
+  __device__ std::uint8_t* cell(int slot, int section) const {
+    return ring_ + (slot * (kSlotBytes * kLanes) + section * kLanes + lane_ * kBytes);
+  }
+  template <typename T>
+  __device__ void fill(std::uint8_t* target, const T* from) const {
+    device::fill_cell<kVector, sizeof(device::Quad<T>), sizeof(T)>(target, reinterpret_cast<const std::uint8_t*>(from),
+                                                                   columns_ * static_cast<int>(sizeof(T)));
+  }
+  /// Per position: fold the token row into its group, the lane's partial of the dot, and the finished row.
+  template <bool kSingles>
+  __device__ __forceinline__ void fold_unit(const Record (&record)[kUnit], const float (&x)[kUnit][4], int slot,
+                                            float (&dots)[kUnit]) {
+    GradBits grad[kUnit];
+    BankBits bank[kUnit] = {};
+#pragma unroll
+    for (int i = 0; i < kUnit; ++i) {  // before the first use; of no FIRST: old bits, unused
+      grad[i] = *reinterpret_cast<const GradBits*>(cell<sizeof(GradBits)>(slot + i, 0));
+      if constexpr (kDots)
+        bank[i] = *reinterpret_cast<const BankBits*>(cell<sizeof(BankBits)>(slot + i, sizeof(GradBits)));
+    }
+#pragma unroll
+    for (int i = 0; i < kUnit; ++i) {
+      if (kSingles || (record[i].payload & kFirst) != 0u) open_group(grad[i], bank[i]);
+#pragma unroll
+      for (int j = 0; j < 4; ++j) acc_[j] = fma_rn(record[i].scale, x[i][j], acc_[j]);
+      if constexpr (kDots) dots[i] = device::quad_dot(x[i], row_);
+      if (kSingles || (record[i].payload & kLast) != 0u) close_group(record[i].slot);
+    }
+  }
+  __device__ void open_group(const GradBits& grad, const BankBits& bank) {
+    device::widen_quad(grad, old_);
+    if constexpr (kDots) device::widen_quad(bank, row_);
+#pragma unroll
+    for (float& x : acc_) x = 0.0f;
+  }
+  __device__ void close_group(std::int32_t slot) const {
+    float updated[4];
+#pragma unroll
+    for (int j = 0; j < 4; ++j) updated[j] = old_[j] + acc_[j];
+    GradBits bits;
+    device::narrow_quad(updated, bits);
+    device::store_quad<kVector>(device::row_at(grad_, slot, grad_row_bytes_), bits, columns_);
+  }
+
+  device::TokenRows<kVector> tokens_;
+  int lane_, columns_, reads_;
+  std::uint8_t* ring_;
+  std::uint32_t grad_row_bytes_, bank_row_bytes_;
+  G* grad_;
+  const B* bank_;
+  float* plane_;
+  float old_[4] = {}, row_[4] = {}, acc_[4] = {};
+};
+
+template <typename G, typename B, bool kVector, bool kDots>
+__global__ void __launch_bounds__(device::kWalkThreads<kVector>, 1) walk_kernel(const Params p, const WalkShape shape) {
+  extern __shared__ uint4 memory[];
+  using Lanes = ReadLanes<G, B, kVector, kDots>;
+  const int tokens_here = p.dims.valid_tokens(p.step);
+  const int valid = tokens_here * p.dims.reads;
+  const int positions = p.dims.read_positions();
+  const device::WalkPlace place(p.dims, p.step, valid, shape);
+  const device::WalkMemory shared(memory, shape, p.dims.chunk, Lanes::kSlotBytes, place.warp);
+  device::RecordFeed feed(p.record + place.chunk * positions, shared.records, place,
+                          valid);  // older than the last launch
+  device::wait_for_previous_grid();
+  device::allow_next_grid();
+  const ColumnSlice slice = row_slice(p.dims.head_dim, place.slice);
+  const device::TokenRows<kVector> tokens(p.d_reading + place.chunk * p.dims.chunk * p.dims.head_dim, tokens_here,
+                                          p.dims.head_dim, slice, place, shared, shape);
+  Lanes lanes(p, place, slice, tokens, shared, shape.units);
+  device::walk_rows(lanes, feed, shape.units);
+  if constexpr (kDots)
+    device::clear_padding(p.d_qw_planes + (place.slice * p.dims.chunks() + place.chunk) * positions, valid, positions,
+                          place, shape);
+}
+
+// --- for the launchers -----------------------------------------------------------------------------------------------
+
+inline WalkShape walk_shape(const Params& p, int slot_bytes, const LaunchContext& context) {
+  return choose_walk({.streams = p.dims.streams,
+                      .slices = slice_count(p.dims.head_dim),
+                      .stride = (row_slice_width(p.dims.head_dim) + 3) / 4 * 4,
+                      .chunk = p.dims.chunk,
+                      .valid = p.dims.valid_tokens(p.step) * p.dims.reads,
+                      .slot_bytes = slot_bytes,
+                      .most_warps = walk_warps(p.dims.head_dim % 4 == 0)},
+                     context);
+}
+
+inline device::LaunchShape launch_shape(const Params& p, const WalkShape& shape) {
+  return {.grid = dim3(static_cast<unsigned>(p.dims.streams * shape.slices * shape.parts)),
+          .threads = shape.warps * kLanes,
+          .shared_bytes = shape.shared_bytes};
+}
+
+/// Calls body.template operator()<G, B, kVector>() for the case's types; the gradient of an f32 bank is f32.
+template <typename Body>
+void dispatch_rows(const Params& p, Body&& body) {
+  const auto with_vector = [&]<typename G, typename B>() {
+    dispatch_value<false, true>(p.dims.head_dim % 4 == 0,
+                                [&]<bool kVector>() { body.template operator()<G, B, kVector>(); });
+  };
+  if (p.bank.dtype == DType::f32) return with_vector.template operator()<float, float>();
+  dispatch_real(p.grad.dtype, [&]<typename G>() { with_vector.template operator()<G, bf16_t>(); });
+}
+
+inline std::string refuse_types(const Params& p, const Device&) {
+  if (p.bank.dtype == DType::f32 && p.grad.dtype == DType::bf16)
+    return "read_grad keeps the gradient of an f32 bank in f32, not bf16; set grad_dtype to f32";
+  return "";
+}
+
+}  // namespace sdm::read_grad

@@ -1,0 +1,100 @@
+// Tile bounds and launch geometry of the row walk: every group has one owner, whatever the tiling, and shared memory
+// never exceeds what the device has.
+#include "kernels/common/row_walk.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+#include <vector>
+
+namespace sdm {
+namespace {
+
+/// FIRST flags of `valid` positions: groups of random length, short or long.
+std::vector<bool> random_firsts(std::mt19937& random, int valid) {
+  std::vector<bool> first(static_cast<std::size_t>(valid));
+  const unsigned longest = random() % 3 == 0 ? 100 : 3;
+  for (int i = 0; i < valid; i += 1 + static_cast<int>(random() % longest)) first[static_cast<std::size_t>(i)] = true;
+  return first;
+}
+
+TileBounds walk_tile(const std::vector<bool>& first, int begin, int end) {
+  const int valid = static_cast<int>(first.size());
+  TileBounds bounds(begin, end, valid);
+  while (bounds.stop == TileBounds::kUnknown) {
+    std::uint32_t starts = 0;
+    for (int i = 0; i < 32 && bounds.next + i < valid; ++i)
+      if (first[static_cast<std::size_t>(bounds.next + i)]) starts |= 1u << i;
+    bounds.take_block(starts);
+  }
+  return bounds;
+}
+
+TEST(RowWalk, EveryPositionHasOneOwnerThatHoldsItsGroupWhole) {
+  for (unsigned seed = 0; seed < 300; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::mt19937 random(seed);
+    const int valid = 1 + static_cast<int>(random() % 700);
+    const int tile = kWalkUnit * (1 + static_cast<int>(random() % 40));
+    const std::vector<bool> first = random_firsts(random, valid);
+    int covered = 0;
+    for (int begin = 0; begin < valid; begin += tile) {
+      const TileBounds bounds = walk_tile(first, begin, std::min(begin + tile, valid));
+      if (bounds.first == bounds.stop) continue;
+      ASSERT_EQ(bounds.first, covered);
+      ASSERT_TRUE(first[static_cast<std::size_t>(bounds.first)]);
+      ASSERT_LT(bounds.first, begin + tile);
+      ASSERT_TRUE(bounds.stop == valid || first[static_cast<std::size_t>(bounds.stop)]);
+      ASSERT_GE(bounds.stop, std::min(begin + tile, valid));
+      covered = bounds.stop;
+    }
+    ASSERT_EQ(covered, valid);
+  }
+}
+
+TEST(RowWalk, AnEmptyTileOwnsNothing) {
+  const TileBounds bounds(64, 64, 64);
+  EXPECT_EQ(bounds.first, bounds.stop);
+}
+
+TEST(RowWalk, GeometryCoversEveryPositionAndFitsTheDevice) {
+  for (unsigned seed = 0; seed < 2000; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::mt19937 random(seed);
+    const auto below = [&](int bound) { return static_cast<int>(random() % static_cast<unsigned>(bound)); };
+    const int chunk = 2 + below(255);
+    const WalkNeeds needs{.streams = 1 + below(64),
+                          .slices = 1 + below(10),
+                          .stride = 4 * (1 + below(32)),
+                          .chunk = chunk,
+                          .valid = (1 + below(chunk)) * (1 + below(256)),
+                          .slot_bytes = 4 * (2 + below(8)),
+                          .most_warps = walk_warps(below(2) == 0)};
+    LaunchContext context;
+    context.device.multiprocessors = 1 + below(200);
+    context.device.shared_memory_per_block = below(2) == 0 ? 232448u : 101376u;
+    context.geometry = {.tile = 32 * below(5), .warps = below(20), .depth = below(40)};
+    const WalkShape shape = choose_walk(needs, context);
+    ASSERT_LE(shape.shared_bytes, context.device.shared_memory_per_block);
+    ASSERT_EQ(shape.shared_bytes, walk_shared_bytes(shape, needs));
+    ASSERT_GE(std::int64_t{shape.parts} * shape.warps * shape.tile, needs.valid);
+    ASSERT_EQ(shape.tile % kWalkUnit, 0);
+    ASSERT_TRUE(shape.units == 1 || shape.units == 2 || shape.units == 4 || shape.units == 8);
+    ASSERT_TRUE(shape.warps >= 1 && shape.warps <= needs.most_warps);
+  }
+}
+
+TEST(RowWalk, DefaultShapeIsOneWaveOfAnH200) {
+  LaunchContext context;
+  context.device.multiprocessors = 132;
+  context.device.shared_memory_per_block = 232448;
+  const WalkShape shape = choose_walk(
+      {.streams = 8, .slices = 1, .stride = 128, .chunk = 64, .valid = 4096, .slot_bytes = 16, .most_warps = 16},
+      context);
+  EXPECT_EQ(shape.parts, 16);
+  EXPECT_EQ(shape.tile, 16);
+  EXPECT_TRUE(shape.staged);
+}
+
+}  // namespace
+}  // namespace sdm

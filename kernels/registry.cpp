@@ -3,7 +3,6 @@
 namespace sdm {
 namespace {
 
-<<<<<<< HEAD
 /// The GPU variants of a stage, in priority order; a build without CUDA has none.
 #if SDM_WITH_CUDA
 constexpr const Variant<gather::Params>* kGatherVariants[] = {&gather::rows, &gather::rows_l2};

@@ -3,8 +3,15 @@
 namespace sdm {
 namespace {
 
+#if defined(SDM_WITH_CUDA)
+constexpr const Variant<group_entries::Params>* kGroupEntriesVariants[] = {&group_entries::block_sort,
+                                                                           &group_entries::radix};
+#else
+constexpr std::span<const Variant<group_entries::Params>* const> kGroupEntriesVariants;
+#endif
+
 constexpr Registry kRegistry{
-    .group_entries = {"group_entries", "slot sort, payload (kpay/qpay)", group_entries::replay, {}},
+    .group_entries = {"group_entries", "slot sort, payload (kpay/qpay)", group_entries::replay, kGroupEntriesVariants},
     .decay_sums = {"decay_sums", "records (krec/qrec/PA record)", decay_sums::replay, {}},
     .interactions = {"interactions", "A and QK", interactions::replay, {}},
     .solve = {"solve", "UT transform", solve::replay, {}},

@@ -8,17 +8,19 @@ constexpr const Variant<group_entries::Params>* kGroupEntriesVariants[] = {&grou
                                                                            &group_entries::radix};
 constexpr const Variant<decay_sums::Params>* kDecaySumsVariants[] = {&decay_sums::group_scan};
 constexpr const Variant<interactions::Params>* kInteractionsVariants[] = {&interactions::group_pairs};
+constexpr const Variant<solve::Params>* kSolveVariants[] = {&solve::blocked, &solve::columns};
 #else
 constexpr std::span<const Variant<group_entries::Params>* const> kGroupEntriesVariants;
 constexpr std::span<const Variant<decay_sums::Params>* const> kDecaySumsVariants;
 constexpr std::span<const Variant<interactions::Params>* const> kInteractionsVariants;
+constexpr std::span<const Variant<solve::Params>* const> kSolveVariants;
 #endif
 
 constexpr Registry kRegistry{
     .group_entries = {"group_entries", "slot sort, payload (kpay/qpay)", group_entries::replay, kGroupEntriesVariants},
     .decay_sums = {"decay_sums", "records (krec/qrec/PA record)", decay_sums::replay, kDecaySumsVariants},
     .interactions = {"interactions", "A and QK", interactions::replay, kInteractionsVariants},
-    .solve = {"solve", "UT transform", solve::replay, {}},
+    .solve = {"solve", "UT transform", solve::replay, kSolveVariants},
     .combine = {"combine", "", combine::replay, {}},
     .gather = {"gather", "token gather", gather::replay, {}},
     .mix = {"mix", "dual matmul", mix::replay, {}},

@@ -20,4 +20,7 @@ struct Params {
 
 void replay(const Params& params, Parallel& threads);
 
+// Variants (GPU).
+extern const Variant<Params> simt;  ///< delta_v and reading in one pass over retrieved; fp32 multiply-adds
+
 }  // namespace sdm::mix

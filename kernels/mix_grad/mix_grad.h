@@ -16,4 +16,7 @@ struct Params {
 
 void replay(const Params& params, Parallel& threads);
 
+// Variants (GPU).
+extern const Variant<Params> simt;  ///< the transposed triangular product; fp32 multiply-adds
+
 }  // namespace sdm::mix_grad

@@ -1,0 +1,382 @@
+#pragma once
+// Products of a lower triangular [C, C] matrix (or its transpose) with [C, columns] rows, fp32, for combine, mix and
+// their gradients. Every output is one fold over ascending k of exactly the terms inside the triangle (spec 2.6): a
+// thread keeps its outputs in registers while tiles of k pass through shared memory. Terms outside the triangle are
+// skipped, not multiplied by zero: a zero term turns -0 into +0, and 0*Inf into NaN.
+#include <cstdint>
+
+#include "kernels/common/entry_values.cuh"
+#include "kernels/common/launch.h"
+
+namespace sdm::device {
+
+/// lower: out[i] folds m[i][k] * x[k] over k = 0..i; transposed: m[k][i] * x[k] over k = i..C-1.
+enum class Triangle { lower, transposed };
+
+/// An output tile of kRows x kColumns, kThreadRows x 4 outputs a thread, kDepth values of k in shared memory at a time.
+template <int kRows_, int kColumns_, int kDepth_, int kThreadRows_>
+struct TileShape {
+  static constexpr int kRows = kRows_, kColumns = kColumns_, kDepth = kDepth_, kThreadRows = kThreadRows_;
+  static constexpr int kThreadColumns = 4;
+  static constexpr int kThreadsX = kColumns / kThreadColumns, kThreadsY = kRows / kThreadRows;
+  static constexpr int kThreads = kThreadsX * kThreadsY;
+  static constexpr int kFactorVectors = kRows * kDepth / 4 / kThreads;
+  static constexpr int kRowVectors = kDepth * kColumns / 4 / kThreads;
+  static_assert(kRows * kDepth % (4 * kThreads) == 0 && kDepth * kColumns % (4 * kThreads) == 0);
+  static_assert(kThreadsX % 8 == 0 && kThreadsY % 4 == 0, "a warp is 4 rows of 8 threads");
+
+  /// A warp covers 4 x 8 threads: 4 distinct factor and 8 distinct row vectors a load, one wavefront each.
+  __device__ static __forceinline__ int x() { return warp_id() % (kThreadsX / 8) * 8 + lane_id() % 8; }
+  __device__ static __forceinline__ int y() { return warp_id() / (kThreadsX / 8) * 4 + lane_id() / 8; }
+
+  /// Row r of the thread, within the tile. Lower: the factor tile lies as [row][k], and interleaved rows keep the four
+  /// vectors of a warp in different banks. Transposed: it lies as [k][row], and adjacent rows make vectors.
+  template <Triangle kTriangle>
+  __device__ static __forceinline__ int row(int r) {
+    return kTriangle == Triangle::lower ? y() + r * kThreadsY : y() * kThreadRows + r;
+  }
+};
+/// Throughput: 32 outputs a thread, 128 multiply-adds for 12 shared loads.
+using WideTile = TileShape<64, 64, 16, 8>;
+/// The same tile for two products at once, 16 outputs of each a thread: as many multiply-adds a shared load, and the rows
+/// are read once.
+using PairTile = TileShape<64, 64, 16, 4>;
+/// Latency: 8 outputs a thread, so that a small step spreads over the whole GPU; a chunk of 64 is one tile deep.
+using SmallTile = TileShape<32, 32, 64, 2>;
+
+/// Rows of a row-major matrix, zeros outside. kVector: `columns` is a multiple of 4 and the data 16-byte aligned.
+template <bool kVector>
+struct Rows {
+  const float* data;
+  int rows, columns;
+  __device__ __forceinline__ float4 load(int row, int column) const {
+    float4 v = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+    if (row >= rows) return v;
+    const float* at = data + static_cast<std::int64_t>(row) * columns + column;
+    if constexpr (kVector) {
+      if (column < columns) v = *reinterpret_cast<const float4*>(at);
+    } else {
+      if (column < columns) v.x = at[0];
+      if (column + 1 < columns) v.y = at[1];
+      if (column + 2 < columns) v.z = at[2];
+      if (column + 3 < columns) v.w = at[3];
+    }
+    return v;
+  }
+};
+
+/// Rows scaled by scale[row], each product rounded.
+template <bool kVector>
+struct ScaledRows {
+  Rows<kVector> source;
+  const float* scale;
+  __device__ __forceinline__ float4 load(int row, int column) const {
+    const float4 v = source.load(row, column);
+    const float factor = row < source.rows ? scale[row] : 0.0f;
+    return make_float4(factor * v.x, factor * v.y, factor * v.z, factor * v.w);
+  }
+};
+
+template <bool kVector>
+__device__ __forceinline__ void store_row(float* out, int column, int columns, const float (&v)[4]) {
+  if constexpr (kVector) {
+    if (column < columns) *reinterpret_cast<float4*>(out + column) = make_float4(v[0], v[1], v[2], v[3]);
+  } else {
+#pragma unroll
+    for (int s = 0; s < 4; ++s)
+      if (column + s < columns) out[column + s] = v[s];
+  }
+}
+
+/// Two stages of tiles: one is filled while the other is read.
+template <typename Tile, Triangle kTriangle, int kProducts>
+struct TileMemory {
+  // The 4 floats of padding put the vectors of neighbouring rows into different banks.
+  static constexpr int kStride = kTriangle == Triangle::lower ? Tile::kDepth + 4 : Tile::kRows;
+  static constexpr int kFloats = (kTriangle == Triangle::lower ? Tile::kRows : Tile::kDepth) * kStride;
+  struct alignas(16) Stage {
+    float factor[kProducts][kFloats];
+    float row[Tile::kDepth * Tile::kColumns];
+  };
+  Stage stage[2];
+};
+
+/// A thread's share of the next tiles, on its way from global to shared memory.
+template <typename Tile, Triangle kTriangle, int kProducts>
+struct TileLoads {
+  float4 factor[kProducts][Tile::kFactorVectors];
+  float4 row[Tile::kRowVectors];
+
+  /// Vectors across the factor tile: along k where it is lower, along the rows where it is transposed.
+  static constexpr int kAcross = (kTriangle == Triangle::lower ? Tile::kDepth : Tile::kRows) / 4;
+
+  template <typename Factor>
+  __device__ __forceinline__ void load_factors(const Factor (&source)[kProducts], int i0, int k0) {
+#pragma unroll
+    for (int n = 0; n < Tile::kFactorVectors; ++n) {
+      const int v = static_cast<int>(threadIdx.x) + n * Tile::kThreads, outer = v / kAcross, inner = v % kAcross * 4;
+#pragma unroll
+      for (int q = 0; q < kProducts; ++q)
+        factor[q][n] = kTriangle == Triangle::lower ? source[q].load(i0 + outer, k0 + inner)
+                                                    : source[q].load(k0 + outer, i0 + inner);
+    }
+  }
+  template <typename Row>
+  __device__ __forceinline__ void load_rows(const Row& source, int k0, int d0) {
+#pragma unroll
+    for (int n = 0; n < Tile::kRowVectors; ++n) {
+      const int v = static_cast<int>(threadIdx.x) + n * Tile::kThreads;
+      row[n] = source.load(k0 + v / Tile::kThreadsX, d0 + v % Tile::kThreadsX * 4);
+    }
+  }
+  template <typename Stage>
+  __device__ __forceinline__ void store(Stage& stage) const {
+    constexpr int kStride = TileMemory<Tile, kTriangle, kProducts>::kStride;
+#pragma unroll
+    for (int n = 0; n < Tile::kFactorVectors; ++n) {
+      const int v = static_cast<int>(threadIdx.x) + n * Tile::kThreads;
+#pragma unroll
+      for (int q = 0; q < kProducts; ++q)
+        *reinterpret_cast<float4*>(&stage.factor[q][v / kAcross * kStride + v % kAcross * 4]) = factor[q][n];
+    }
+#pragma unroll
+    for (int n = 0; n < Tile::kRowVectors; ++n)
+      *reinterpret_cast<float4*>(&stage.row[(static_cast<int>(threadIdx.x) + n * Tile::kThreads) * 4]) = row[n];
+  }
+};
+
+__device__ __forceinline__ void unpack(const float4& v, float (&out)[4]) {
+  out[0] = v.x, out[1] = v.y, out[2] = v.z, out[3] = v.w;
+}
+
+/// Factors of 4 values of k for the thread's rows.
+template <typename Tile, Triangle kTriangle>
+__device__ __forceinline__ void read_factors(const float* tile, int stride, int k, float (&out)[Tile::kThreadRows][4]) {
+  if constexpr (kTriangle == Triangle::lower) {
+#pragma unroll
+    for (int r = 0; r < Tile::kThreadRows; ++r)
+      unpack(*reinterpret_cast<const float4*>(tile + Tile::template row<kTriangle>(r) * stride + k), out[r]);
+  } else {
+    constexpr int kPack = Tile::kThreadRows % 4 == 0 ? 4 : 2;
+    struct alignas(4 * kPack) Pack {
+      float v[kPack];
+    };
+#pragma unroll
+    for (int u = 0; u < 4; ++u)
+#pragma unroll
+      for (int r = 0; r < Tile::kThreadRows; r += kPack) {
+        const Pack pack = *reinterpret_cast<const Pack*>(tile + (k + u) * stride + Tile::y() * Tile::kThreadRows + r);
+#pragma unroll
+        for (int s = 0; s < kPack; ++s) out[r + s][u] = pack.v[s];
+      }
+  }
+}
+
+/// Where a thread's outputs and the current tile lie.
+struct TilePlace {
+  int chunk, i0, d0, k0;
+};
+
+/// Folds the terms k0 .. k0+depth-1 into the thread's outputs. kMasked: some lie outside the triangle; kColumnBound:
+/// the rows' matrix is lower triangular too, so that terms start at k = column.
+template <typename Tile, Triangle kTriangle, int kProducts, bool kMasked, bool kColumnBound, typename Stage>
+__device__ __forceinline__ void fold_tile(const Stage& stage, const TilePlace& place, int depth,
+                                          float (&acc)[kProducts][Tile::kThreadRows][4]) {
+  constexpr int kStride = TileMemory<Tile, kTriangle, kProducts>::kStride;
+  const int column = Tile::x() * 4;
+#pragma unroll 1
+  for (int k = 0; k < depth; k += 4) {
+    float x[4][4];
+#pragma unroll
+    for (int u = 0; u < 4; ++u)
+      unpack(*reinterpret_cast<const float4*>(&stage.row[(k + u) * Tile::kColumns + column]), x[u]);
+#pragma unroll
+    for (int q = 0; q < kProducts; ++q) {
+      float m[Tile::kThreadRows][4];
+      read_factors<Tile, kTriangle>(stage.factor[q], kStride, k, m);
+#pragma unroll
+      for (int u = 0; u < 4; ++u) {
+        const int at = place.k0 + k + u;
+#pragma unroll
+        for (int r = 0; r < Tile::kThreadRows; ++r) {
+          const int i = place.i0 + Tile::template row<kTriangle>(r);
+          const bool inside = !kMasked || (kTriangle == Triangle::lower ? at <= i : at >= i && at < place.chunk);
+#pragma unroll
+          for (int s = 0; s < 4; ++s)
+            if (inside && (!kMasked || !kColumnBound || at >= place.d0 + column + s))
+              acc[q][r][s] = fma_rn(m[r][u], x[u][s], acc[q][r][s]);
+        }
+      }
+    }
+  }
+}
+
+/// The whole fold of one output tile. `ready()` is called once, before anything of `row` is read and after the first
+/// factors are on their way; start(acc) then sets the accumulators.
+template <typename Tile, Triangle kTriangle, int kProducts, bool kColumnBound = false, typename Factor, typename Row,
+          typename Ready, typename Start>
+__device__ __forceinline__ void triangular_tile(TileMemory<Tile, kTriangle, kProducts>& memory,
+                                                const Factor (&factor)[kProducts], const Row& row, TilePlace place,
+                                                Ready&& ready, Start&& start,
+                                                float (&acc)[kProducts][Tile::kThreadRows][4]) {
+  const int k_begin =
+      kTriangle == Triangle::transposed ? place.i0 : (kColumnBound ? place.d0 / Tile::kDepth * Tile::kDepth : 0);
+  const int k_end = kTriangle == Triangle::transposed ? place.chunk : min(place.i0 + Tile::kRows, place.chunk);
+  TileLoads<Tile, kTriangle, kProducts> loads;
+  loads.load_factors(factor, place.i0, k_begin);
+  ready();
+  loads.load_rows(row, k_begin, place.d0);
+  start(acc);
+  int buffer = 0;
+  for (int k0 = k_begin; k0 < k_end; k0 += Tile::kDepth, buffer ^= 1) {
+    auto& stage = memory.stage[buffer];
+    loads.store(stage);
+    __syncthreads();  // also: everyone has left the other stage, which the next round fills
+    if (k0 + Tile::kDepth < k_end) {
+      loads.load_factors(factor, place.i0, k0 + Tile::kDepth);
+      loads.load_rows(row, k0 + Tile::kDepth, place.d0);
+    }
+    place.k0 = k0;
+    const bool whole = kTriangle == Triangle::lower
+                           ? k0 + Tile::kDepth - 1 <= place.i0 && (!kColumnBound || k0 >= place.d0 + Tile::kColumns - 1)
+                           : k0 >= place.i0 + Tile::kRows - 1 && k0 + Tile::kDepth <= place.chunk;
+    if (whole)
+      fold_tile<Tile, kTriangle, kProducts, false, kColumnBound>(stage, place, Tile::kDepth, acc);
+    else
+      fold_tile<Tile, kTriangle, kProducts, true, kColumnBound>(stage, place, min(Tile::kDepth, k_end - k0), acc);
+  }
+}
+
+template <int kProducts, int kThreadRows>
+__device__ __forceinline__ void clear(float (&acc)[kProducts][kThreadRows][4]) {
+#pragma unroll
+  for (int q = 0; q < kProducts; ++q)
+#pragma unroll
+    for (int r = 0; r < kThreadRows; ++r)
+#pragma unroll
+      for (int s = 0; s < 4; ++s) acc[q][r][s] = 0.0f;
+}
+
+/// Calls body(r, row, column) for the thread's output vectors inside the chunk; column is the first of 4.
+template <typename Tile, Triangle kTriangle, typename Body>
+__device__ __forceinline__ void for_outputs(const TilePlace& place, Body&& body) {
+#pragma unroll
+  for (int r = 0; r < Tile::kThreadRows; ++r) {
+    const int i = place.i0 + Tile::template row<kTriangle>(r);
+    if (i < place.chunk) body(r, i, place.d0 + Tile::x() * 4);
+  }
+}
+
+// --- grids -----------------------------------------------------------------------------------------------------------
+
+/// What one CTA computes: a tile of one product of one chunk. The longest folds come first, so that the short ones fill
+/// the tail of the launch.
+struct TileItem {
+  std::int64_t chunk;
+  int product, i0, d0;
+};
+template <typename Tile, Triangle kTriangle>
+__device__ __forceinline__ TileItem tile_item(std::int64_t chunks, int products, int chunk, int columns) {
+  const unsigned column_tiles = static_cast<unsigned>((columns + Tile::kColumns - 1) / Tile::kColumns);
+  const int row_tiles = (chunk + Tile::kRows - 1) / Tile::kRows;
+  const unsigned per_row_tile = column_tiles * static_cast<unsigned>(chunks) * static_cast<unsigned>(products);
+  const unsigned rest = blockIdx.x % per_row_tile;
+  const int rank = static_cast<int>(blockIdx.x / per_row_tile);
+  const int row_tile = kTriangle == Triangle::lower ? row_tiles - 1 - rank : rank;
+  const unsigned of_chunk = rest / column_tiles;
+  return {of_chunk / static_cast<unsigned>(products), static_cast<int>(of_chunk % static_cast<unsigned>(products)),
+          row_tile * Tile::kRows, static_cast<int>(rest % column_tiles) * Tile::kColumns};
+}
+
+/// Which instance of a kernel runs: wide (vectors only), or small with or without vectors.
+enum class TileKind { wide, small, small_elements };
+inline const char* name_of(TileKind kind) {
+  constexpr const char* names[] = {"64x64 tiles", "32x32 tiles", "32x32 tiles, single elements"};
+  return names[static_cast<int>(kind)];
+}
+
+template <typename Tile>
+std::int64_t tile_count(std::int64_t chunks, int chunk, int columns) {
+  return chunks * ceil_div(chunk, Tile::kRows) * ceil_div(columns, Tile::kColumns);
+}
+
+/// Wide tiles once they give every multiprocessor two CTAs; geometry.tile 32 or 64 overrides.
+inline TileKind tile_kind(std::int64_t chunks, int chunk, int columns, bool vectors, const LaunchContext& context) {
+  if (!vectors) return TileKind::small_elements;
+  if (context.geometry.tile == 32) return TileKind::small;
+  if (context.geometry.tile == 64) return TileKind::wide;
+  const bool enough = tile_count<WideTile>(chunks, chunk, columns) >= 2 * context.device.multiprocessors;
+  return enough && chunk > SmallTile::kRows ? TileKind::wide : TileKind::small;
+}
+
+/// Calls body.operator()<Tile, kVector>().
+template <typename Body>
+void dispatch_tile(TileKind kind, Body&& body) {
+  if (kind == TileKind::wide) return body.template operator()<WideTile, true>();
+  if (kind == TileKind::small) return body.template operator()<SmallTile, true>();
+  body.template operator()<SmallTile, false>();
+}
+
+inline LaunchShape tile_shape(TileKind kind, std::int64_t chunks, int products, int chunk, int columns) {
+  const bool wide = kind == TileKind::wide;
+  const std::int64_t tiles =
+      wide ? tile_count<WideTile>(chunks, chunk, columns) : tile_count<SmallTile>(chunks, chunk, columns);
+  return {dim3(static_cast<unsigned>(tiles * products)), wide ? WideTile::kThreads : SmallTile::kThreads, 0};
+}
+
+/// Rows of vectors: the extents of both matrices are multiples of 4.
+inline bool vectors_fit(int chunk, int columns) { return chunk % 4 == 0 && columns % 4 == 0; }
+
+/// Grids are one-dimensional; empty, or why a launch would not fit.
+inline std::string refuse_tiles(std::int64_t chunks, int products, int chunk, int columns) {
+  const std::int64_t tiles = tile_count<SmallTile>(chunks, chunk, columns) * products;
+  if (tiles < (std::int64_t{1} << 31)) return "";
+  return std::to_string(tiles) +
+         " output tiles are more than the 2147483647 CTAs of a launch (fewer chunks or a smaller head_dim)";
+}
+
+// --- the plain product
+// ------------------------------------------------------------------------------------------------
+
+/// out = M x per chunk, folds from +0; x may be scaled by `scale[row]` first.
+struct ProductArgs {
+  std::int64_t chunks;
+  int chunk, columns;
+  const float* factor;  // [chunks, C, C]
+  const float* rows;    // [chunks, C, columns]
+  const float* scale;   // [chunks, C], only where kScaled
+  float* out;           // [chunks, C, columns]
+};
+
+template <typename Tile, Triangle kTriangle, bool kVector, bool kScaled>
+__global__ void __launch_bounds__(Tile::kThreads, 3) product_kernel(const __grid_constant__ ProductArgs a) {
+  __shared__ TileMemory<Tile, kTriangle, 1> memory;
+  wait_for_previous_grid();
+  const TileItem item = tile_item<Tile, kTriangle>(a.chunks, 1, a.chunk, a.columns);
+  const TilePlace place{a.chunk, item.i0, item.d0, 0};
+  const Rows<kVector> factor[1] = {{a.factor + item.chunk * a.chunk * a.chunk, a.chunk, a.chunk}};
+  const Rows<kVector> rows{a.rows + item.chunk * a.chunk * a.columns, a.chunk, a.columns};
+  float acc[1][Tile::kThreadRows][4];
+  const auto zero = [](auto& start) { clear(start); };
+  if constexpr (kScaled)
+    triangular_tile<Tile, kTriangle, 1>(
+        memory, factor, ScaledRows<kVector>{rows, a.scale + item.chunk * a.chunk}, place, [] {}, zero, acc);
+  else
+    triangular_tile<Tile, kTriangle, 1>(
+        memory, factor, rows, place, [] {}, zero, acc);
+  for_outputs<Tile, kTriangle>(place, [&](int r, int i, int column) {
+    store_row<kVector>(a.out + (item.chunk * a.chunk + i) * a.columns, column, a.columns, acc[0][r]);
+  });
+}
+
+template <Triangle kTriangle, bool kScaled>
+void launch_product(const ProductArgs& args, const LaunchContext& context) {
+  const TileKind kind =
+      tile_kind(args.chunks, args.chunk, args.columns, vectors_fit(args.chunk, args.columns), context);
+  dispatch_tile(kind, [&]<typename Tile, bool kVector>() {
+    launch(product_kernel<Tile, kTriangle, kVector, kScaled>,
+           tile_shape(kind, args.chunks, 1, args.chunk, args.columns), context, args);
+  });
+}
+
+}  // namespace sdm::device

@@ -13,6 +13,8 @@ constexpr const Variant<combine::Params>* kCombineVariants[] = {&combine::simt};
 constexpr const Variant<mix::Params>* kMixVariants[] = {&mix::simt};
 constexpr const Variant<combine_grad::Params>* kCombineGradVariants[] = {&combine_grad::simt};
 constexpr const Variant<mix_grad::Params>* kMixGradVariants[] = {&mix_grad::simt};
+constexpr const Variant<reduce::Params>* kReduceVariants[] = {&reduce::planes};
+constexpr const Variant<parameter_gradients::Params>* kParameterGradientsVariants[] = {&parameter_gradients::simt};
 #else
 constexpr std::span<const Variant<group_entries::Params>* const> kGroupEntriesVariants;
 constexpr std::span<const Variant<decay_sums::Params>* const> kDecaySumsVariants;
@@ -22,6 +24,8 @@ constexpr std::span<const Variant<combine::Params>* const> kCombineVariants;
 constexpr std::span<const Variant<mix::Params>* const> kMixVariants;
 constexpr std::span<const Variant<combine_grad::Params>* const> kCombineGradVariants;
 constexpr std::span<const Variant<mix_grad::Params>* const> kMixGradVariants;
+constexpr std::span<const Variant<reduce::Params>* const> kReduceVariants;
+constexpr std::span<const Variant<parameter_gradients::Params>* const> kParameterGradientsVariants;
 #endif
 
 constexpr Registry kRegistry{
@@ -38,8 +42,8 @@ constexpr Registry kRegistry{
     .mix_grad = {"mix_grad", "", mix_grad::replay, kMixGradVariants},
     .undo = {"undo", "Phase A / PA (backward of DW)", undo::replay, {}},
     .read_grad = {"read_grad", "GDS (dots and scatter)", read_grad::replay, {}},
-    .reduce = {"reduce", "", reduce::replay, {}},
-    .parameter_gradients = {"parameter_gradients", "", parameter_gradients::replay, {}},
+    .reduce = {"reduce", "", reduce::replay, kReduceVariants},
+    .parameter_gradients = {"parameter_gradients", "", parameter_gradients::replay, kParameterGradientsVariants},
 };
 
 }  // namespace

@@ -10,9 +10,9 @@ constexpr const Variant<decay_sums::Params>* kDecaySumsVariants[] = {&decay_sums
 constexpr const Variant<interactions::Params>* kInteractionsVariants[] = {&interactions::group_pairs};
 constexpr const Variant<solve::Params>* kSolveVariants[] = {&solve::blocked, &solve::columns};
 constexpr const Variant<combine::Params>* kCombineVariants[] = {&combine::simt};
-constexpr const Variant<mix::Params>* kMixVariants[] = {&mix::simt};
+constexpr const Variant<mix::Params>* kMixVariants[] = {&mix::simt, &mix::tensor};
 constexpr const Variant<combine_grad::Params>* kCombineGradVariants[] = {&combine_grad::simt};
-constexpr const Variant<mix_grad::Params>* kMixGradVariants[] = {&mix_grad::simt};
+constexpr const Variant<mix_grad::Params>* kMixGradVariants[] = {&mix_grad::simt, &mix_grad::tensor};
 constexpr const Variant<reduce::Params>* kReduceVariants[] = {&reduce::planes};
 constexpr const Variant<parameter_gradients::Params>* kParameterGradientsVariants[] = {&parameter_gradients::simt};
 #else

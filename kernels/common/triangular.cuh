@@ -38,8 +38,8 @@ struct TileShape {
 };
 /// Throughput: 32 outputs a thread, 128 multiply-adds for 12 shared loads.
 using WideTile = TileShape<64, 64, 16, 8>;
-/// The same tile for two products at once, 16 outputs of each a thread: as many multiply-adds a shared load, and the rows
-/// are read once.
+/// The same tile for two products at once, 16 outputs of each a thread: as many multiply-adds a shared load, and the
+/// rows are read once.
 using PairTile = TileShape<64, 64, 16, 4>;
 /// Latency: 8 outputs a thread, so that a small step spreads over the whole GPU; a chunk of 64 is one tile deep.
 using SmallTile = TileShape<32, 32, 64, 2>;
@@ -88,15 +88,15 @@ __device__ __forceinline__ void store_row(float* out, int column, int columns, c
   }
 }
 
-/// Two stages of tiles: one is filled while the other is read.
+/// Two stages of tiles: one is filled while the other is read. The factor tile is [row][k] where lower, else [k][row].
 template <typename Tile, Triangle kTriangle, int kProducts>
 struct TileMemory {
-  // The 4 floats of padding put the vectors of neighbouring rows into different banks.
-  static constexpr int kStride = kTriangle == Triangle::lower ? Tile::kDepth + 4 : Tile::kRows;
-  static constexpr int kFloats = (kTriangle == Triangle::lower ? Tile::kRows : Tile::kDepth) * kStride;
   struct alignas(16) Stage {
-    float factor[kProducts][kFloats];
-    float row[Tile::kDepth * Tile::kColumns];
+    // The 4 floats of padding put the vectors of neighbouring rows into different banks.
+    static constexpr int kFactorStride = kTriangle == Triangle::lower ? Tile::kDepth + 4 : Tile::kRows;
+    static constexpr int kRowStride = Tile::kColumns;
+    float factor[kProducts][(kTriangle == Triangle::lower ? Tile::kRows : Tile::kDepth) * kFactorStride];
+    float row[Tile::kDepth * kRowStride];
   };
   Stage stage[2];
 };
@@ -131,17 +131,19 @@ struct TileLoads {
   }
   template <typename Stage>
   __device__ __forceinline__ void store(Stage& stage) const {
-    constexpr int kStride = TileMemory<Tile, kTriangle, kProducts>::kStride;
 #pragma unroll
     for (int n = 0; n < Tile::kFactorVectors; ++n) {
       const int v = static_cast<int>(threadIdx.x) + n * Tile::kThreads;
+      const int at = v / kAcross * Stage::kFactorStride + v % kAcross * 4;
 #pragma unroll
-      for (int q = 0; q < kProducts; ++q)
-        *reinterpret_cast<float4*>(&stage.factor[q][v / kAcross * kStride + v % kAcross * 4]) = factor[q][n];
+      for (int q = 0; q < kProducts; ++q) *reinterpret_cast<float4*>(stage.factor[q] + at) = factor[q][n];
     }
 #pragma unroll
-    for (int n = 0; n < Tile::kRowVectors; ++n)
-      *reinterpret_cast<float4*>(&stage.row[(static_cast<int>(threadIdx.x) + n * Tile::kThreads) * 4]) = row[n];
+    for (int n = 0; n < Tile::kRowVectors; ++n) {
+      const int v = static_cast<int>(threadIdx.x) + n * Tile::kThreads;
+      *reinterpret_cast<float4*>(stage.row + v / Tile::kThreadsX * Stage::kRowStride + v % Tile::kThreadsX * 4) =
+          row[n];
+    }
   }
 };
 
@@ -182,18 +184,19 @@ struct TilePlace {
 template <typename Tile, Triangle kTriangle, int kProducts, bool kMasked, bool kColumnBound, typename Stage>
 __device__ __forceinline__ void fold_tile(const Stage& stage, const TilePlace& place, int depth,
                                           float (&acc)[kProducts][Tile::kThreadRows][4]) {
-  constexpr int kStride = TileMemory<Tile, kTriangle, kProducts>::kStride;
+  // Few warps run the latency tile: they need loads of several groups in flight. The wide tile has warps enough.
+  constexpr int kUnroll = Tile::kDepth > 16 ? 4 : 1;
   const int column = Tile::x() * 4;
-#pragma unroll 1
+#pragma unroll kUnroll
   for (int k = 0; k < depth; k += 4) {
     float x[4][4];
 #pragma unroll
     for (int u = 0; u < 4; ++u)
-      unpack(*reinterpret_cast<const float4*>(&stage.row[(k + u) * Tile::kColumns + column]), x[u]);
+      unpack(*reinterpret_cast<const float4*>(&stage.row[(k + u) * Stage::kRowStride + column]), x[u]);
 #pragma unroll
     for (int q = 0; q < kProducts; ++q) {
       float m[Tile::kThreadRows][4];
-      read_factors<Tile, kTriangle>(stage.factor[q], kStride, k, m);
+      read_factors<Tile, kTriangle>(stage.factor[q], Stage::kFactorStride, k, m);
 #pragma unroll
       for (int u = 0; u < 4; ++u) {
         const int at = place.k0 + k + u;

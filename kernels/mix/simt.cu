@@ -47,8 +47,8 @@ __global__ void __launch_bounds__(Tile::kThreads, kProductsOf<Tile> == 2 ? 2 : 3
       }
     });
   };
-  device::triangular_tile<Tile, Triangle::lower, kProducts>(
-      memory, factor, retrieved, place, [] { device::wait_for_previous_grid(); }, start, acc);
+  device::triangular_tile<Tile, Triangle::lower, kProducts>(memory, factor, retrieved, place, device::TakeTurn{}, start,
+                                                            acc);
   device::for_outputs<Tile, Triangle::lower>(place, [&](int r, int i, int column) {
 #pragma unroll
     for (int q = 0; q < kProducts; ++q) {

@@ -31,8 +31,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 3) mix_tensor_kernel(const __g
       first = y.x + x.x, second = y.y + x.y;
     });
   };
-  device::tensor_tile<Tile, Triangle::lower>(
-      memory, factor, retrieved, place, [] { device::wait_for_previous_grid(); }, start, warp);
+  device::tensor_tile<Tile, Triangle::lower>(memory, factor, retrieved, place, device::TakeTurn{}, start, warp);
   float* out = (is_delta ? p.delta_v : p.reading) + at;
   warp.for_pairs([&](int row, int column, float& first, float& second) {
     device::store_pair<kVector>(out, c, d, place.i0 + row, place.d0 + column, make_float2(first, second));

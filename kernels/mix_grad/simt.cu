@@ -26,8 +26,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 3) mix_grad_kernel(const __gri
     device::for_outputs<Tile, Triangle::transposed>(
         place, [&](int r, int i, int column) { device::unpack(base.load(i, column), first[0][r]); });
   };
-  device::triangular_tile<Tile, Triangle::transposed, 1>(
-      memory, factor, d_dv_w, place, [] { device::wait_for_previous_grid(); }, start, acc);
+  device::triangular_tile<Tile, Triangle::transposed, 1>(memory, factor, d_dv_w, place, device::TakeTurn{}, start, acc);
   device::for_outputs<Tile, Triangle::transposed>(place, [&](int r, int i, int column) {
     device::store_row<kVector>(p.d_dva + at + static_cast<std::int64_t>(i) * d, column, d, acc[0][r]);
   });

@@ -26,8 +26,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 3) mix_grad_tensor_kernel(cons
       first = x.x, second = x.y;
     });
   };
-  device::tensor_tile<Tile, Triangle::transposed>(
-      memory, factor, rows, place, [] { device::wait_for_previous_grid(); }, start, warp);
+  device::tensor_tile<Tile, Triangle::transposed>(memory, factor, rows, place, device::TakeTurn{}, start, warp);
   warp.for_pairs([&](int row, int column, float& first, float& second) {
     device::store_pair<kVector>(p.d_dva + at, c, d, place.i0 + row, place.d0 + column, make_float2(first, second));
   });

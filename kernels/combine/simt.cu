@@ -1,5 +1,5 @@
 #include "kernels/combine/combine.h"
-#include "kernels/common/triangular.cuh"
+#include "kernels/common/triangular_grid.cuh"
 
 namespace sdm::combine {
 namespace {

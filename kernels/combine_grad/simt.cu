@@ -1,5 +1,5 @@
 #include "kernels/combine_grad/combine_grad.h"
-#include "kernels/common/triangular.cuh"
+#include "kernels/common/triangular_grid.cuh"
 
 namespace sdm::combine_grad {
 namespace {

@@ -1,6 +1,6 @@
 #include <type_traits>
 
-#include "kernels/common/triangular.cuh"
+#include "kernels/common/triangular_grid.cuh"
 #include "kernels/mix/mix.h"
 
 namespace sdm::mix {

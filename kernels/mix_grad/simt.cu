@@ -1,4 +1,4 @@
-#include "kernels/common/triangular.cuh"
+#include "kernels/common/triangular_grid.cuh"
 #include "kernels/mix_grad/mix_grad.h"
 
 namespace sdm::mix_grad {

@@ -1,4 +1,5 @@
 #include "kernels/common/tensor_tile.cuh"
+#include "kernels/common/triangular_grid.cuh"
 #include "kernels/mix_grad/mix_grad.h"
 
 namespace sdm::mix_grad {

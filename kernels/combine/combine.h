@@ -20,4 +20,7 @@ struct Params {
 
 void replay(const Params& params, Parallel& threads);
 
+// Variants (GPU).
+extern const Variant<Params> simt;  ///< B and QB, then base_dv, then base_out; fp32 multiply-adds
+
 }  // namespace sdm::combine

@@ -16,4 +16,7 @@ struct Params {
 
 void replay(const Params& params, Parallel& threads);
 
+// Variants (GPU).
+extern const Variant<Params> simt;  ///< U, then base_dva; fp32 multiply-adds
+
 }  // namespace sdm::combine_grad

@@ -17,4 +17,7 @@ struct Params {
 
 void replay(const Params& params, Parallel& threads);
 
+// Variants (GPU).
+extern const Variant<Params> group_pairs;  ///< a warp per row of A and QK, lanes over the members of a group
+
 }  // namespace sdm::interactions

@@ -20,4 +20,8 @@ struct Params {
 
 void replay(const Params& params, Parallel& threads);
 
+// Variants (GPU).
+extern const Variant<Params> simt;    ///< delta_v and reading in one pass over retrieved; fp32 multiply-adds
+extern const Variant<Params> tensor;  ///< tf32 three times on tensor cores; repeatable, never picked by auto
+
 }  // namespace sdm::mix

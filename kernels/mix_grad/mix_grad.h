@@ -16,4 +16,8 @@ struct Params {
 
 void replay(const Params& params, Parallel& threads);
 
+// Variants (GPU).
+extern const Variant<Params> simt;    ///< the transposed triangular product; fp32 multiply-adds
+extern const Variant<Params> tensor;  ///< tf32 three times on tensor cores; repeatable, never picked by auto
+
 }  // namespace sdm::mix_grad

@@ -39,4 +39,7 @@ struct Params {
 
 void replay(const Params& params, Parallel& threads);
 
+// Variants (GPU).
+extern const Variant<Params> simt;  ///< tiled dots, a warp per token, a thread per entry and per group
+
 }  // namespace sdm::parameter_gradients

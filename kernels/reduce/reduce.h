@@ -26,4 +26,7 @@ struct Params {
 
 void replay(const Params& params, Parallel& threads);
 
+// Variants (GPU).
+extern const Variant<Params> planes;  ///< a thread per entry, all jobs in one launch
+
 }  // namespace sdm::reduce

@@ -14,4 +14,8 @@ struct Params {
 
 void replay(const Params& params, Parallel& threads);
 
+// Variants (GPU).
+extern const Variant<Params> blocked;  ///< a thread per column, 8 rows at a time
+extern const Variant<Params> columns;  ///< a thread per column, one row at a time
+
 }  // namespace sdm::solve

@@ -1,0 +1,281 @@
+#pragma once
+// Products of a lower triangular [C, C] matrix (or its transpose) with [C, columns] rows, fp32, for combine, mix and
+// their gradients. Every output is one fold over ascending k of exactly the terms inside the triangle (spec 2.6): a
+// thread keeps its outputs in registers while tiles of k pass through shared memory. Terms outside the triangle are
+// skipped, not multiplied by zero: a zero term turns -0 into +0, and 0*Inf into NaN.
+#include <cstdint>
+
+#include "kernels/common/entry_values.cuh"
+#include "kernels/common/launch.h"
+
+namespace sdm::device {
+
+/// lower: out[i] folds m[i][k] * x[k] over k = 0..i; transposed: m[k][i] * x[k] over k = i..C-1.
+enum class Triangle { lower, transposed };
+
+/// An output tile of kRows x kColumns, kThreadRows x 4 outputs a thread, kDepth values of k in shared memory at a time.
+template <int kRows_, int kColumns_, int kDepth_, int kThreadRows_>
+struct TileShape {
+  static constexpr int kRows = kRows_, kColumns = kColumns_, kDepth = kDepth_, kThreadRows = kThreadRows_;
+  static constexpr int kThreadColumns = 4;
+  static constexpr int kThreadsX = kColumns / kThreadColumns, kThreadsY = kRows / kThreadRows;
+  static constexpr int kThreads = kThreadsX * kThreadsY;
+  static constexpr int kFactorVectors = kRows * kDepth / 4 / kThreads;
+  static constexpr int kRowVectors = kDepth * kColumns / 4 / kThreads;
+  static_assert(kRows * kDepth % (4 * kThreads) == 0 && kDepth * kColumns % (4 * kThreads) == 0);
+  static_assert(kThreadsX % 8 == 0 && kThreadsY % 4 == 0, "a warp is 4 rows of 8 threads");
+
+  /// A warp covers 4 x 8 threads: 4 distinct factor and 8 distinct row vectors a load, one wavefront each.
+  __device__ static __forceinline__ int x() { return warp_id() % (kThreadsX / 8) * 8 + lane_id() % 8; }
+  __device__ static __forceinline__ int y() { return warp_id() / (kThreadsX / 8) * 4 + lane_id() / 8; }
+
+  /// Row r of the thread, within the tile. Lower: the factor tile lies as [row][k], and interleaved rows keep the four
+  /// vectors of a warp in different banks. Transposed: it lies as [k][row], and adjacent rows make vectors.
+  template <Triangle kTriangle>
+  __device__ static __forceinline__ int row(int r) {
+    return kTriangle == Triangle::lower ? y() + r * kThreadsY : y() * kThreadRows + r;
+  }
+};
+/// Throughput: 32 outputs a thread, 128 multiply-adds for 12 shared loads.
+using WideTile = TileShape<64, 64, 16, 8>;
+/// The same tile for two products at once, 16 outputs of each a thread: as many multiply-adds a shared load, and the
+/// rows are read once.
+using PairTile = TileShape<64, 64, 16, 4>;
+/// Latency: 8 outputs a thread, so that a small step spreads over the whole GPU; a chunk of 64 is one tile deep.
+using SmallTile = TileShape<32, 32, 64, 2>;
+
+/// Rows of a row-major matrix, zeros outside. kVector: `columns` is a multiple of 4 and the data 16-byte aligned.
+template <bool kVector>
+struct Rows {
+  const float* data;
+  int rows, columns;
+  __device__ __forceinline__ float4 load(int row, int column) const {
+    float4 v = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+    if (row >= rows) return v;
+    const float* at = data + static_cast<std::int64_t>(row) * columns + column;
+    if constexpr (kVector) {
+      if (column < columns) v = *reinterpret_cast<const float4*>(at);
+    } else {
+      if (column < columns) v.x = at[0];
+      if (column + 1 < columns) v.y = at[1];
+      if (column + 2 < columns) v.z = at[2];
+      if (column + 3 < columns) v.w = at[3];
+    }
+    return v;
+  }
+};
+
+/// Rows scaled by scale[row], each product rounded.
+template <bool kVector>
+struct ScaledRows {
+  Rows<kVector> source;
+  const float* scale;
+  __device__ __forceinline__ float4 load(int row, int column) const {
+    const float4 v = source.load(row, column);
+    const float factor = row < source.rows ? scale[row] : 0.0f;
+    return make_float4(factor * v.x, factor * v.y, factor * v.z, factor * v.w);
+  }
+};
+
+template <bool kVector>
+__device__ __forceinline__ void store_row(float* out, int column, int columns, const float (&v)[4]) {
+  if constexpr (kVector) {
+    if (column < columns) *reinterpret_cast<float4*>(out + column) = make_float4(v[0], v[1], v[2], v[3]);
+  } else {
+#pragma unroll
+    for (int s = 0; s < 4; ++s)
+      if (column + s < columns) out[column + s] = v[s];
+  }
+}
+
+/// Two stages of tiles: one is filled while the other is read. The factor tile is [row][k] where lower, else [k][row].
+template <typename Tile, Triangle kTriangle, int kProducts>
+struct TileMemory {
+  struct alignas(16) Stage {
+    // The 4 floats of padding put the vectors of neighbouring rows into different banks.
+    static constexpr int kFactorStride = kTriangle == Triangle::lower ? Tile::kDepth + 4 : Tile::kRows;
+    static constexpr int kRowStride = Tile::kColumns;
+    float factor[kProducts][(kTriangle == Triangle::lower ? Tile::kRows : Tile::kDepth) * kFactorStride];
+    float row[Tile::kDepth * kRowStride];
+  };
+  Stage stage[2];
+};
+
+/// A thread's share of the next tiles, on its way from global to shared memory.
+template <typename Tile, Triangle kTriangle, int kProducts>
+struct TileLoads {
+  float4 factor[kProducts][Tile::kFactorVectors];
+  float4 row[Tile::kRowVectors];
+
+  /// Vectors across the factor tile: along k where it is lower, along the rows where it is transposed.
+  static constexpr int kAcross = (kTriangle == Triangle::lower ? Tile::kDepth : Tile::kRows) / 4;
+
+  template <typename Factor>
+  __device__ __forceinline__ void load_factors(const Factor (&source)[kProducts], int i0, int k0) {
+#pragma unroll
+    for (int n = 0; n < Tile::kFactorVectors; ++n) {
+      const int v = static_cast<int>(threadIdx.x) + n * Tile::kThreads, outer = v / kAcross, inner = v % kAcross * 4;
+#pragma unroll
+      for (int q = 0; q < kProducts; ++q)
+        factor[q][n] = kTriangle == Triangle::lower ? source[q].load(i0 + outer, k0 + inner)
+                                                    : source[q].load(k0 + outer, i0 + inner);
+    }
+  }
+  template <typename Row>
+  __device__ __forceinline__ void load_rows(const Row& source, int k0, int d0) {
+#pragma unroll
+    for (int n = 0; n < Tile::kRowVectors; ++n) {
+      const int v = static_cast<int>(threadIdx.x) + n * Tile::kThreads;
+      row[n] = source.load(k0 + v / Tile::kThreadsX, d0 + v % Tile::kThreadsX * 4);
+    }
+  }
+  template <typename Stage>
+  __device__ __forceinline__ void store(Stage& stage) const {
+#pragma unroll
+    for (int n = 0; n < Tile::kFactorVectors; ++n) {
+      const int v = static_cast<int>(threadIdx.x) + n * Tile::kThreads;
+      const int at = v / kAcross * Stage::kFactorStride + v % kAcross * 4;
+#pragma unroll
+      for (int q = 0; q < kProducts; ++q) *reinterpret_cast<float4*>(stage.factor[q] + at) = factor[q][n];
+    }
+#pragma unroll
+    for (int n = 0; n < Tile::kRowVectors; ++n) {
+      const int v = static_cast<int>(threadIdx.x) + n * Tile::kThreads;
+      *reinterpret_cast<float4*>(stage.row + v / Tile::kThreadsX * Stage::kRowStride + v % Tile::kThreadsX * 4) =
+          row[n];
+    }
+  }
+};
+
+__device__ __forceinline__ void unpack(const float4& v, float (&out)[4]) {
+  out[0] = v.x, out[1] = v.y, out[2] = v.z, out[3] = v.w;
+}
+
+/// Factors of 4 values of k for the thread's rows.
+template <typename Tile, Triangle kTriangle>
+__device__ __forceinline__ void read_factors(const float* tile, int stride, int k, float (&out)[Tile::kThreadRows][4]) {
+  if constexpr (kTriangle == Triangle::lower) {
+#pragma unroll
+    for (int r = 0; r < Tile::kThreadRows; ++r)
+      unpack(*reinterpret_cast<const float4*>(tile + Tile::template row<kTriangle>(r) * stride + k), out[r]);
+  } else {
+    constexpr int kPack = Tile::kThreadRows % 4 == 0 ? 4 : 2;
+    struct alignas(4 * kPack) Pack {
+      float v[kPack];
+    };
+#pragma unroll
+    for (int u = 0; u < 4; ++u)
+#pragma unroll
+      for (int r = 0; r < Tile::kThreadRows; r += kPack) {
+        const Pack pack = *reinterpret_cast<const Pack*>(tile + (k + u) * stride + Tile::y() * Tile::kThreadRows + r);
+#pragma unroll
+        for (int s = 0; s < kPack; ++s) out[r + s][u] = pack.v[s];
+      }
+  }
+}
+
+/// Where a thread's outputs and the current tile lie.
+struct TilePlace {
+  int chunk, i0, d0, k0;
+};
+
+/// Folds the terms k0 .. k0+depth-1 into the thread's outputs. kMasked: some lie outside the triangle; kColumnBound:
+/// the rows' matrix is lower triangular too, so that terms start at k = column.
+template <typename Tile, Triangle kTriangle, int kProducts, bool kMasked, bool kColumnBound, typename Stage>
+__device__ __forceinline__ void fold_tile(const Stage& stage, const TilePlace& place, int depth,
+                                          float (&acc)[kProducts][Tile::kThreadRows][4]) {
+  // Few warps run the latency tile: they need loads of several groups in flight. The wide tile has warps enough.
+  constexpr int kUnroll = Tile::kDepth > 16 ? 4 : 1;
+  const int column = Tile::x() * 4;
+#pragma unroll kUnroll
+  for (int k = 0; k < depth; k += 4) {
+    float x[4][4];
+#pragma unroll
+    for (int u = 0; u < 4; ++u)
+      unpack(*reinterpret_cast<const float4*>(&stage.row[(k + u) * Stage::kRowStride + column]), x[u]);
+#pragma unroll
+    for (int q = 0; q < kProducts; ++q) {
+      float m[Tile::kThreadRows][4];
+      read_factors<Tile, kTriangle>(stage.factor[q], Stage::kFactorStride, k, m);
+#pragma unroll
+      for (int u = 0; u < 4; ++u) {
+        const int at = place.k0 + k + u;
+#pragma unroll
+        for (int r = 0; r < Tile::kThreadRows; ++r) {
+          const int i = place.i0 + Tile::template row<kTriangle>(r);
+          const bool inside = !kMasked || (kTriangle == Triangle::lower ? at <= i : at >= i && at < place.chunk);
+#pragma unroll
+          for (int s = 0; s < 4; ++s)
+            if (inside && (!kMasked || !kColumnBound || at >= place.d0 + column + s))
+              acc[q][r][s] = fma_rn(m[r][u], x[u][s], acc[q][r][s]);
+        }
+      }
+    }
+  }
+}
+
+/// The whole fold of one output tile. `ready()` is called once, before anything of `row` is read and after the first
+/// factors are on their way; start(acc) then sets the accumulators.
+template <typename Tile, Triangle kTriangle, int kProducts, bool kColumnBound = false, typename Factor, typename Row,
+          typename Ready, typename Start>
+__device__ __forceinline__ void triangular_tile(TileMemory<Tile, kTriangle, kProducts>& memory,
+                                                const Factor (&factor)[kProducts], const Row& row, TilePlace place,
+                                                Ready&& ready, Start&& start,
+                                                float (&acc)[kProducts][Tile::kThreadRows][4]) {
+  const int k_begin =
+      kTriangle == Triangle::transposed ? place.i0 : (kColumnBound ? place.d0 / Tile::kDepth * Tile::kDepth : 0);
+  const int k_end = kTriangle == Triangle::transposed ? place.chunk : min(place.i0 + Tile::kRows, place.chunk);
+  TileLoads<Tile, kTriangle, kProducts> loads;
+  loads.load_factors(factor, place.i0, k_begin);
+  ready();
+  loads.load_rows(row, k_begin, place.d0);
+  start(acc);
+  int buffer = 0;
+  for (int k0 = k_begin; k0 < k_end; k0 += Tile::kDepth, buffer ^= 1) {
+    auto& stage = memory.stage[buffer];
+    loads.store(stage);
+    __syncthreads();  // also: everyone has left the other stage, which the next round fills
+    if (k0 + Tile::kDepth < k_end) {
+      loads.load_factors(factor, place.i0, k0 + Tile::kDepth);
+      loads.load_rows(row, k0 + Tile::kDepth, place.d0);
+    }
+    place.k0 = k0;
+    const bool whole = kTriangle == Triangle::lower
+                           ? k0 + Tile::kDepth - 1 <= place.i0 && (!kColumnBound || k0 >= place.d0 + Tile::kColumns - 1)
+                           : k0 >= place.i0 + Tile::kRows - 1 && k0 + Tile::kDepth <= place.chunk;
+    if (whole)
+      fold_tile<Tile, kTriangle, kProducts, false, kColumnBound>(stage, place, Tile::kDepth, acc);
+    else
+      fold_tile<Tile, kTriangle, kProducts, true, kColumnBound>(stage, place, min(Tile::kDepth, k_end - k0), acc);
+  }
+}
+
+/// The `ready` of a step's kernels: once the previous grid is done, the next one may start its prologue.
+struct TakeTurn {
+  __device__ __forceinline__ void operator()() const {
+    wait_for_previous_grid();
+    allow_next_grid();
+  }
+};
+
+template <int kProducts, int kThreadRows>
+__device__ __forceinline__ void clear(float (&acc)[kProducts][kThreadRows][4]) {
+#pragma unroll
+  for (int q = 0; q < kProducts; ++q)
+#pragma unroll
+    for (int r = 0; r < kThreadRows; ++r)
+#pragma unroll
+      for (int s = 0; s < 4; ++s) acc[q][r][s] = 0.0f;
+}
+
+/// Calls body(r, row, column) for the thread's output vectors inside the chunk; column is the first of 4.
+template <typename Tile, Triangle kTriangle, typename Body>
+__device__ __forceinline__ void for_outputs(const TilePlace& place, Body&& body) {
+#pragma unroll
+  for (int r = 0; r < Tile::kThreadRows; ++r) {
+    const int i = place.i0 + Tile::template row<kTriangle>(r);
+    if (i < place.chunk) body(r, i, place.d0 + Tile::x() * 4);
+  }
+}
+
+}  // namespace sdm::device

@@ -1,0 +1,117 @@
+#pragma once
+// Grids of triangular products: which CTA computes which tile, and which tile shape a size gets; and the plain product.
+#include "kernels/common/triangular.cuh"
+
+namespace sdm::device {
+
+/// What one CTA computes: a tile of one product of one chunk. The longest folds come first, so that the short ones fill
+/// the tail of the launch.
+struct TileItem {
+  std::int64_t chunk;
+  int product, i0, d0;
+};
+template <typename Tile, Triangle kTriangle>
+__device__ __forceinline__ TileItem tile_item(std::int64_t chunks, int products, int chunk, int columns) {
+  const unsigned column_tiles = static_cast<unsigned>((columns + Tile::kColumns - 1) / Tile::kColumns);
+  const int row_tiles = (chunk + Tile::kRows - 1) / Tile::kRows;
+  const unsigned per_row_tile = column_tiles * static_cast<unsigned>(chunks) * static_cast<unsigned>(products);
+  const unsigned rest = blockIdx.x % per_row_tile;
+  const int rank = static_cast<int>(blockIdx.x / per_row_tile);
+  const int row_tile = kTriangle == Triangle::lower ? row_tiles - 1 - rank : rank;
+  const unsigned of_chunk = rest / column_tiles;
+  return {of_chunk / static_cast<unsigned>(products), static_cast<int>(of_chunk % static_cast<unsigned>(products)),
+          row_tile * Tile::kRows, static_cast<int>(rest % column_tiles) * Tile::kColumns};
+}
+
+/// Which instance of a kernel runs: wide (vectors only), or small with or without vectors.
+enum class TileKind { wide, small, small_elements };
+inline const char* name_of(TileKind kind) {
+  constexpr const char* names[] = {"64x64 tiles", "32x32 tiles", "32x32 tiles, single elements"};
+  return names[static_cast<int>(kind)];
+}
+
+template <typename Tile>
+std::int64_t tile_count(std::int64_t chunks, int chunk, int columns) {
+  return chunks * ceil_div(chunk, Tile::kRows) * ceil_div(columns, Tile::kColumns);
+}
+
+/// Wide tiles once they give every multiprocessor two CTAs; geometry.tile 32 or 64 overrides.
+inline TileKind tile_kind(std::int64_t chunks, int chunk, int columns, bool vectors, const LaunchContext& context) {
+  if (!vectors) return TileKind::small_elements;
+  if (context.geometry.tile == 32) return TileKind::small;
+  if (context.geometry.tile == 64) return TileKind::wide;
+  const bool enough = tile_count<WideTile>(chunks, chunk, columns) >= 2 * context.device.multiprocessors;
+  return enough && chunk > SmallTile::kRows ? TileKind::wide : TileKind::small;
+}
+
+/// Calls body.operator()<Tile, kVector>().
+template <typename Body>
+void dispatch_tile(TileKind kind, Body&& body) {
+  if (kind == TileKind::wide) return body.template operator()<WideTile, true>();
+  if (kind == TileKind::small) return body.template operator()<SmallTile, true>();
+  body.template operator()<SmallTile, false>();
+}
+
+inline LaunchShape tile_shape(TileKind kind, std::int64_t chunks, int products, int chunk, int columns) {
+  const bool wide = kind == TileKind::wide;
+  const std::int64_t tiles =
+      wide ? tile_count<WideTile>(chunks, chunk, columns) : tile_count<SmallTile>(chunks, chunk, columns);
+  return {dim3(static_cast<unsigned>(tiles * products)), wide ? WideTile::kThreads : SmallTile::kThreads, 0};
+}
+
+/// Rows of vectors: the extents of both matrices are multiples of 4.
+inline bool vectors_fit(int chunk, int columns) { return chunk % 4 == 0 && columns % 4 == 0; }
+
+/// Grids are one-dimensional; empty, or why a launch would not fit.
+inline std::string refuse_tiles(std::int64_t chunks, int products, int chunk, int columns) {
+  const std::int64_t tiles = tile_count<SmallTile>(chunks, chunk, columns) * products;
+  if (tiles < (std::int64_t{1} << 31)) return "";
+  return std::to_string(tiles) +
+         " output tiles are more than the 2147483647 CTAs of a launch (fewer chunks or a smaller head_dim)";
+}
+
+// --- the plain product
+// ------------------------------------------------------------------------------------------------
+
+/// out = M x per chunk, folds from +0; x may be scaled by `scale[row]` first.
+struct ProductArgs {
+  std::int64_t chunks;
+  int chunk, columns;
+  const float* factor;  // [chunks, C, C]
+  const float* rows;    // [chunks, C, columns]
+  const float* scale;   // [chunks, C], only where kScaled
+  float* out;           // [chunks, C, columns]
+};
+
+template <typename Tile, Triangle kTriangle, bool kVector, bool kScaled>
+__global__ void __launch_bounds__(Tile::kThreads, 3) product_kernel(const __grid_constant__ ProductArgs a) {
+  __shared__ TileMemory<Tile, kTriangle, 1> memory;
+  wait_for_previous_grid();
+  const TileItem item = tile_item<Tile, kTriangle>(a.chunks, 1, a.chunk, a.columns);
+  const TilePlace place{a.chunk, item.i0, item.d0, 0};
+  const Rows<kVector> factor[1] = {{a.factor + item.chunk * a.chunk * a.chunk, a.chunk, a.chunk}};
+  const Rows<kVector> rows{a.rows + item.chunk * a.chunk * a.columns, a.chunk, a.columns};
+  float acc[1][Tile::kThreadRows][4];
+  const auto zero = [](auto& start) { clear(start); };
+  if constexpr (kScaled)
+    triangular_tile<Tile, kTriangle, 1>(
+        memory, factor, ScaledRows<kVector>{rows, a.scale + item.chunk * a.chunk}, place, [] {}, zero, acc);
+  else
+    triangular_tile<Tile, kTriangle, 1>(
+        memory, factor, rows, place, [] {}, zero, acc);
+  for_outputs<Tile, kTriangle>(place, [&](int r, int i, int column) {
+    store_row<kVector>(a.out + (item.chunk * a.chunk + i) * a.columns, column, a.columns, acc[0][r]);
+  });
+}
+
+template <Triangle kTriangle, bool kScaled>
+void launch_product(const ProductArgs& args, const LaunchContext& context) {
+  const TileKind kind =
+      tile_kind(args.chunks, args.chunk, args.columns, vectors_fit(args.chunk, args.columns), context);
+  dispatch_tile(kind, [&]<typename Tile, bool kVector>() {
+    launch(product_kernel<Tile, kTriangle, kVector, kScaled>,
+           tile_shape(kind, args.chunks, 1, args.chunk, args.columns), context, args);
+  });
+}
+
+}  // namespace sdm::device

@@ -1,0 +1,158 @@
+#pragma once
+// What follows the sort, shared by the variants: FIRST bits, windows, payloads, inverse positions, matches.
+#include "kernels/common/block_sort.cuh"
+#include "kernels/common/entry_values.cuh"
+#include "kernels/common/launch.h"
+#include "kernels/group_entries/group_entries.h"
+
+namespace sdm::group_entries {
+
+/// One (chunk, side) to sort.
+struct Segment {
+  AnyPtr index;
+  Groups groups;
+  int entries;      // W or R
+  int positions;    // n
+  int valid;        // sorted positions that are no padding
+  std::int64_t at;  // of the chunk's first position
+  std::int64_t chunk;
+  std::int32_t base;  // first absolute row of the stream
+};
+
+enum class SideOf : int { writes, reads };
+
+__device__ __forceinline__ Segment segment_of(const Params& p, std::int64_t chunk, SideOf side) {
+  const bool is_write = side == SideOf::writes;
+  Segment s{is_write ? p.k_idx : p.q_idx,
+            is_write ? p.writes : p.reads,
+            is_write ? p.dims.writes : p.dims.reads,
+            0,
+            0,
+            0,
+            chunk,
+            static_cast<std::int32_t>(chunk % p.dims.streams * p.dims.slots)};
+  s.positions = p.dims.chunk * s.entries;
+  s.valid = p.dims.valid_tokens_of_chunk(chunk) * s.entries;
+  s.at = chunk * s.positions;
+  return s;
+}
+
+/// mask[w]: bit i is set where sorted position 32*w + i is a FIRST; zeros past the end. Every padding entry is a FIRST.
+template <typename Items>
+__device__ __forceinline__ void mark_firsts(const Segment& s, const Items& items, std::uint32_t* mask) {
+  const int words = (s.positions + 31) / 32, warps = static_cast<int>(blockDim.x / 32);
+  for (int w = device::warp_id(); w < words; w += warps) {
+    const int i = 32 * w + device::lane_id();
+    bool first = i < s.positions;
+    if (i > 0 && i < s.valid) first = items.get(i).key != items.get(i - 1).key;
+    const std::uint32_t bits = __ballot_sync(device::kWholeWarp, first);
+    if (device::lane_id() == 0) mask[w] = bits;
+  }
+}
+
+/// The windows, by one warp. A group has at most C <= 256 members, so the search for the next FIRST is short.
+__device__ __forceinline__ void write_windows(const Segment& s, const std::uint32_t* mask) {
+  const int words = (s.positions + 31) / 32, count = window_count(s.positions);
+  Window* window = s.groups.window + s.chunk * count;
+  int before = 0;
+  for (int base = 0; base < count; base += 32) {
+    const int w = base + device::lane_id();
+    int groups = 0;
+    if (w < words) {
+      const int valid_bits = s.valid - 32 * w;
+      const std::uint32_t keep = valid_bits >= 32 ? ~0u : (valid_bits > 0 ? (1u << valid_bits) - 1u : 0u);
+      groups = __popc(mask[w] & keep);
+    }
+    const int inclusive = device::warp_inclusive_sum(groups);
+    if (w < count) {
+      int next = w;
+      while (next < words && mask[next] == 0) ++next;
+      window[w] = {next < words ? 32 * next + __ffs(static_cast<int>(mask[next])) - 1 : s.positions,
+                   before + inclusive - groups};
+    }
+    before += __shfl_sync(device::kWholeWarp, inclusive, 31);
+  }
+}
+
+/// Position of the FIRST of the group that position i belongs to.
+__device__ __forceinline__ int first_of(const std::uint32_t* mask, int i) {
+  int word = i / 32;
+  std::uint32_t bits = mask[word] & ((2u << (i % 32)) - 1u);  // bits up to i; the shift by 31 gives 0 - 1 = all
+  while (bits == 0) bits = mask[--word];                      // position 0 is a FIRST
+  return 32 * word + 31 - __clz(static_cast<int>(bits));
+}
+
+/// Payloads, slots and windows of a sorted segment; calls place(entry, position) for every position. All threads of the
+/// CTA call it after the sort; `mask`: shared, a word per 32 positions.
+template <typename Items, typename Place>
+__device__ __forceinline__ void write_segment(const Segment& s, const Items& items, std::uint32_t* mask,
+                                              Place&& place) {
+  mark_firsts(s, items, mask);
+  __syncthreads();
+  if (device::warp_id() == 0) write_windows(s, mask);
+  for (int i = static_cast<int>(threadIdx.x); i < s.positions; i += static_cast<int>(blockDim.x)) {
+    const bool invalid = i >= s.valid;
+    const device::SortItem item = invalid ? device::SortItem{0, static_cast<std::uint32_t>(i)} : items.get(i);
+    const int entry = static_cast<int>(item.entry), first = first_of(mask, i);
+    const bool last = i + 1 == s.positions || ((mask[(i + 1) / 32] >> ((i + 1) % 32)) & 1u) != 0;
+    s.groups.payload[s.at + i] =
+        make_payload(first == i, last, i - first, invalid, entry / s.entries, entry % s.entries);
+    s.groups.slot[s.at + i] = invalid ? 0 : s.base + static_cast<std::int32_t>(item.key);
+    place(entry, i);
+  }
+}
+
+/// First of the sorted slots [low, high) that is not below `slot`.
+__device__ __forceinline__ int lower_bound(const std::int32_t* slots, int low, int high, std::int32_t slot) {
+  while (low < high) {
+    const int middle = (low + high) / 2;
+    if (slots[middle] < slot)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+inline constexpr int kMatchThreads = 256;
+inline constexpr int kMatchWindows = 31;  // of 32 positions, a warp: 32 lanes hold their 31 + 1 bounds
+
+/// Joins the sorted slots of both sides. A warp searches the first slots of its windows among all slots of the other
+/// side; a position then searches only between the bounds of its window, about 32 slots. grid.y: the side.
+template <int kUnused = 0>
+__global__ void __launch_bounds__(kMatchThreads) match_kernel(const __grid_constant__ Params p, int blocks_per_chunk) {
+  device::wait_for_previous_grid();
+  const std::int64_t chunk = blockIdx.x / static_cast<unsigned>(blocks_per_chunk);
+  const int block = static_cast<int>(blockIdx.x % static_cast<unsigned>(blocks_per_chunk));
+  const bool is_write = blockIdx.y == 0;
+  const Segment mine = segment_of(p, chunk, is_write ? SideOf::writes : SideOf::reads);
+  const Segment other = segment_of(p, chunk, is_write ? SideOf::reads : SideOf::writes);
+  const int lane = device::lane_id();
+  const int first_window = (block * (kMatchThreads / 32) + device::warp_id()) * kMatchWindows;
+  if (32 * first_window >= mine.positions) return;  // whole warps
+  const std::int32_t* slots = mine.groups.slot + mine.at;
+  const std::int32_t* theirs = other.groups.slot + other.at;
+  const int start = 32 * (first_window + lane);
+  const int bound = start < mine.valid ? lower_bound(theirs, 0, other.valid, slots[start]) : other.valid;
+  for (int w = 0; w < kMatchWindows; ++w) {
+    const int i = 32 * (first_window + w) + lane;
+    const int low = __shfl_sync(device::kWholeWarp, bound, w), high = __shfl_sync(device::kWholeWarp, bound, w + 1);
+    if (i >= mine.positions) continue;
+    int match = -1;
+    if (i < mine.valid) {
+      const std::int32_t slot = slots[i];
+      const int found = lower_bound(theirs, low, high, slot);
+      if (found < other.valid && theirs[found] == slot) match = found;
+    }
+    mine.groups.match[mine.at + i] = match;
+  }
+}
+
+inline void launch_match(const Params& p, const LaunchContext& context) {
+  const int positions = p.dims.writes > p.dims.reads ? p.dims.write_positions() : p.dims.read_positions();
+  const int blocks = device::ceil_div(positions, 32 * kMatchWindows * (kMatchThreads / 32));
+  device::launch(match_kernel<>, {dim3(static_cast<unsigned>(p.dims.chunks() * blocks), 2), kMatchThreads, 0}, context,
+                 p, blocks);
+}
+
+}  // namespace sdm::group_entries

@@ -1,0 +1,7 @@
+#include "kernels/variants.h"
+
+namespace sdm {
+
+Variants variants() { return {}; }
+
+}  // namespace sdm

@@ -5,7 +5,7 @@ enable_language(CUDA)
 find_package(CUDAToolkit REQUIRED)
 
 set(SDM_CUDA_FLAGS -std=c++20 -fmad=false -ftz=false -prec-div=true -prec-sqrt=true -lineinfo --expt-relaxed-constexpr
-    --extended-lambda -diag-suppress=186 -Xcompiler=-Wall,-Wextra,-ffp-contract=off)
+    --extended-lambda -diag-suppress=186 -Xcompiler=-Wall,-Wextra,-Wno-restrict,-ffp-contract=off)  # GCC 12: -Wrestrict is wrong about string + string
 if(SDM_WERROR)
   list(APPEND SDM_CUDA_FLAGS -Werror=all-warnings)
 endif()

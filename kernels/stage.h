@@ -55,6 +55,8 @@ struct Variant {
   void (*launch)(const Params&, const LaunchContext&) = nullptr;
   /// The launch shape in words, for the result.
   std::string (*describe)(const Params&, const LaunchContext&) = nullptr;
+  /// Device memory that the launch needs in Params::scratch, from sizes alone; null: none.
+  std::int64_t (*scratch_bytes)(const Params&) = nullptr;
 };
 
 template <typename Params_>

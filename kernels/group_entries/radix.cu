@@ -60,6 +60,7 @@ const Variant<Params> radix = {
     .refuse = refuse,
     .launch = launch,
     .describe = describe_launch,
+    .scratch_bytes = [](const Params& p) { return scratch_bytes(p.dims); },
 };
 
 }  // namespace sdm::group_entries

@@ -19,7 +19,8 @@ bool saved_by_gather(const SparseBuffers& s) { return s.workload.snapshot == Sna
 }  // namespace
 
 group_entries::Params group_entries(const SparseBuffers& s) {
-  return {.dims = s.dims, .k_idx = any(s.k_idx), .q_idx = any(s.q_idx), .writes = groups(s.writes), .reads = groups(s.reads)};
+  return {.dims = s.dims, .k_idx = any(s.k_idx), .q_idx = any(s.q_idx), .writes = groups(s.writes), .reads = groups(s.reads),
+          .scratch = s.group_scratch.data};
 }
 
 decay_sums::Params decay_sums(const SparseBuffers& s) {

@@ -7,6 +7,7 @@
 #include "base/digest.h"
 #include "base/error.h"
 #include "numerics/formats.h"
+#include "pipeline/sparse_bind.h"
 
 namespace sdm {
 namespace {
@@ -26,8 +27,11 @@ std::vector<Stored> converted(const std::vector<Source>& source, Convert&& conve
 SparseSession::SparseSession(const SparseWorkload& workload, const SparseInputs& inputs, Backend& backend, Parallel& threads,
                              const std::map<std::string, std::string>& variants)
     : inputs_(inputs), backend_(backend), threads_(threads), context_(backend.launch_context()), buffers_(workload),
-      plan_(make_plan(variants, buffers_, backend.device())),
-      arena_(std::make_unique<Arena>(backend, buffers_.tensors())) {
+      plan_(make_plan(variants, buffers_, backend.device())) {
+  if (const auto* variant = plan_.group_entries.variant; variant && variant->scratch_bytes)
+    buffers_.group_scratch = {"group_scratch", "group_entries", Tensor::Role::scratch, DType::u8,
+                              {variant->scratch_bytes(bind::group_entries(buffers_))}};
+  arena_ = std::make_unique<Arena>(backend, buffers_.tensors());
   load_inputs();
 }
 

@@ -60,6 +60,7 @@ struct CommandLine {
     add_common(verb, run.common, kReportFormats);
     add_device(verb, run.device);
     verb.add_option("--threads", run.threads, "Host threads; 0 takes one per core")->check(CLI::Range(0, 1024))->capture_default_str();
+    verb.add_option("--geometry", run.geometry, "Launch geometry for every variant that honours it: tile=N,warps=N,depth=N (bits never change)");
     verb.add_flag("--no-timing", run.no_timing, "Check only");
     verb.add_flag("--no-checks", run.no_checks, "Time only");
     verb.add_flag("--quick", run.quick, "Few samples and repeats: a look, not a measurement");

@@ -26,6 +26,7 @@ struct RunOptions {
   CaseOptions cases;
   std::string device = "auto";
   int threads = 0;
+  std::string geometry;  ///< "tile=64,warps=4,depth=8", any of them; empty: the variants' own rules
   bool no_timing = false, no_checks = false, quick = false, profile = false, portable = false, dry_run = false;
 };
 

@@ -41,6 +41,24 @@ Report start_report(const std::vector<std::string>& argv, const Backend& backend
   return report;
 }
 
+/// "tile=64,warps=4,depth=8". Throws UserError.
+Geometry parse_geometry(const std::string& text) {
+  Geometry geometry;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    const std::string item = text.substr(begin, end - begin);
+    const std::size_t equals = item.find('=');
+    const std::string name = item.substr(0, equals), digits = equals == std::string::npos ? "" : item.substr(equals + 1);
+    int* const value = name == "tile" ? &geometry.tile : name == "warps" ? &geometry.warps : name == "depth" ? &geometry.depth : nullptr;
+    const bool is_number = !digits.empty() && digits.size() < 7 && digits.find_first_not_of("0123456789") == std::string::npos;
+    if (!value || !is_number)
+      throw UserError(fmt::format("--geometry has '{}'; legal are tile=N, warps=N and depth=N, N below a million", item));
+    *value = std::stoi(digits);
+    begin = end + 1;
+  }
+  return geometry;
+}
+
 /// Every sparse case's command to run it again alone.
 std::string rerun_command(const RunOptions& options, const std::string& id) {
   std::string command = "sdm-bench run";
@@ -117,7 +135,7 @@ ExitCode run_cases(const RunOptions& options, const std::vector<std::string>& ar
   Journal journal(options.common.output, options.common.force);
   journal.append(journal_header(report));
   Progress progress(static_cast<int>(cases.size()), progress_style(options.common.quiet, color));
-  CaseEnvironment environment{*backend, *host, threads, {}, !options.no_checks && !options.profile, !options.no_timing && !options.profile,
+  CaseEnvironment environment{*backend, *host, threads, {}, parse_geometry(options.geometry), !options.no_checks && !options.profile, !options.no_timing && !options.profile,
                               options.quick, options.profile, [&](std::string_view what) { progress.phase(what); }, [] { return interrupted() != 0; }};
   if (environment.timing) environment.roof = report.roof = roofs_for(*backend, cases);
   const bool context_alive = run_all(options, cases, environment, progress, journal, report);

@@ -38,7 +38,7 @@ StagePick<Params> pick(const Stage<Params>& stage, const std::map<std::string, s
     throw Unsupported(fmt::format("stage {} has no variant {}", stage.name, name));
   std::string reasons;
   for (const Variant<Params>* variant : stage.variants) {
-    if (!variant->automatic) continue;
+    if (!variant->automatic || (variant->suits && !variant->suits(params, device))) continue;
     const std::string reason = variant->refuse(params, device);
     if (reason.empty()) return {&stage, variant};
     reasons += fmt::format("{}{}: {}", reasons.empty() ? "" : "; ", variant->name, reason);

@@ -121,6 +121,7 @@ CaseResult read_case(const JsonField& field) {
   result.status = enumerator<CaseStatus, CaseStatus::not_run>(field.at("status"));
   result.reason = field.at("reason").text_or_empty();
   result.device = field.at("device").text_or_empty();
+  result.launch = field.at("launch").text_or_empty();
   for (const auto& [name, value] : field.at("geometry").members()) result.geometry[name] = value.integer();
   for (const auto& [stage, variant] : field.at("variants").members()) result.variants[stage] = read_variant(variant);
   for (const JsonField& check : field.at("checks").items()) result.checks.push_back(read_check(check));

@@ -108,6 +108,7 @@ Json case_json(const CaseResult& result) {
   out["status"] = name_of(result.status);
   out["reason"] = text(result.reason);
   out["device"] = text(result.device);
+  out["launch"] = text(result.launch);
   out["geometry"] = std::move(geometry);
   out["variants"] = variants_json(result.variants);
   out["checks"] = list_json(result.checks, check_json);

@@ -62,6 +62,9 @@ class SparseCaseRunner {
     inputs_ = generate_inputs(workload_, env_.threads);
     result_.facts = measure_facts(workload_, inputs_, env_.threads);
     SparseSession session(workload_, inputs_, env_.backend, env_.threads, case_.variants);
+    session.set_geometry(env_.geometry);
+    session.set_launch(case_.launch);
+    result_.launch = session.launch_name();
     result_.variants = session.resolved();
     result_.peak_memory_bytes = session.arena().bytes();
     result_.geometry = {{"gather_groups", session.buffers().gather_groups},
@@ -95,7 +98,7 @@ class SparseCaseRunner {
   }
 
   void run_checks(SparseSession& session) {
-    CheckContext context{workload_, inputs_, case_.variants, session, env_.backend, env_.host, env_.threads, reference_.forward, reference_.backward};
+    CheckContext context{workload_, inputs_, case_.variants, case_.launch, session, env_.backend, env_.host, env_.threads, reference_.forward, reference_.backward};
     for (const CheckSpec& spec : case_.checks) {
       phase(fmt::format("check {}", name_of(spec.kind)));
       add_check(run_check(env_.quick ? quick_form(spec) : spec, context));
@@ -111,7 +114,7 @@ class SparseCaseRunner {
   }
 
   void time(SparseSession& session) {
-    MeasureOptions options{env_.quick ? quick_form(case_.timing) : case_.timing, case_.launch, [this](std::string_view what) { phase(what); },
+    MeasureOptions options{env_.quick ? quick_form(case_.timing) : case_.timing, [this](std::string_view what) { phase(what); },
                            [this] { return deadline_.passed(); }};
     const MeasureResult measured = measure(session, options);
     result_.timer_floor_us = measured.timer_floor_us;

@@ -61,7 +61,9 @@ void expect_side(const SparseSession& session, const SparseBuffers::Side& side, 
       const std::uint32_t payload = expected.payload[at];
       const int entry = token_of(payload) * entries + entry_of(payload);
       ASSERT_EQ(side.position.as<const std::int32_t>()[chunk * n + entry], i) << "chunk " << chunk << " entry " << entry;
-      if (i % 32 == 0) ASSERT_EQ(windows[i / 32].groups_before, expected.ordinals_before[at]) << "chunk " << chunk << " position " << i;
+      if (i % 32 == 0) {
+        ASSERT_EQ(windows[i / 32].groups_before, expected.ordinals_before[at]) << "chunk " << chunk << " position " << i;
+      }
     }
   }
 }

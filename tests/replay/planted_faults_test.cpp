@@ -1,13 +1,13 @@
 // Every check proves itself: it passes on honest stages and fails, with the right sentence, on a planted fault.
 #include "planted_faults.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <fstream>
 #include <iterator>
 
-#include "base/text.h"
 #include "check/check.h"
 
 namespace sdm::test {

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "backend/backend.h"
+#include "base/parallel.h"
 #include "kernels/registry.h"
 
 namespace sdm::test {

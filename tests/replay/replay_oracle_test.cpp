@@ -1,5 +1,6 @@
 // The chunked replay against the token-by-token oracle, over random workloads: outputs and all gradients within the
 // derived bounds, the bank rolled back, guards intact.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <random>

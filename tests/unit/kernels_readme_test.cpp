@@ -66,7 +66,8 @@ TEST(KernelsReadme, ListsVariantsInTheOrderInWhichAutoTriesThem) {
   registry().each([&](const auto& stage) {
     std::vector<std::string> built;
     for (const auto* variant : stage.variants) built.emplace_back(variant->name);
-    if (!built.empty()) EXPECT_EQ(listed[std::string(stage.name)], built) << stage.name;
+    if (built.empty()) return;  // a build without CUDA
+    EXPECT_EQ(listed[std::string(stage.name)], built) << stage.name;
   });
 }
 

@@ -76,9 +76,10 @@ struct Groups {
 };
 
 /// Snapshot rows (spec 2.5). `dense` formats: row chunk*n + ordinal, n = C*W; per_entry: row chunk*n + token*W + entry.
+/// Variants ask the format, never the pointer: a plan is made before anything is allocated.
 /// Rows that no group owns are never written and never read; the buffer starts zeroed.
 struct Snapshot {
-  SnapshotFormat format = SnapshotFormat::raw;
+  SnapshotFormat format = SnapshotFormat::none;
   void* rows = nullptr;    ///< [N*n, row_bytes]
   float* scale = nullptr;  ///< [N*n], fp8 and int4 only
 };
@@ -88,6 +89,7 @@ SDM_HD std::int64_t snapshot_row_bytes(SnapshotFormat format, int head_dim, DTyp
     case SnapshotFormat::bf16: return 2 * static_cast<std::int64_t>(head_dim);
     case SnapshotFormat::fp8: return head_dim;
     case SnapshotFormat::int4: return (head_dim + 1) / 2;
+    case SnapshotFormat::none: return 0;
     default: return (bank == DType::bf16 ? 2 : 4) * static_cast<std::int64_t>(head_dim);
   }
 }

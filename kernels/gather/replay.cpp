@@ -58,7 +58,7 @@ void replay(const Params& p, Parallel& threads) {
         const bool valid = row % p.dims.chunk < p.dims.valid_tokens(p.step);
         sum_token<T>(p, {p.k_idx, p.k_weight, p.dims.writes, p.retrieved}, row, valid, scratch.data());
         if (p.inter) sum_token<T>(p, {p.q_idx, p.q_weight, p.dims.reads, p.inter}, row, valid, scratch.data());
-        if (p.stash.rows && valid) stash_token<T>(p, row);
+        if (p.stash.format != SnapshotFormat::none && valid) stash_token<T>(p, row);
       }
     });
   });

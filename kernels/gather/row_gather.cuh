@@ -138,7 +138,7 @@ inline Args args_of(const Params& p, const RowPlan& plan) {
     args.source[1] = entries_of(p.q_idx, p.q_weight, d.reads, d, p.step, p.step + 1);
     args.out[1] = p.inter + token * d.head_dim;
   }
-  if (p.stash.rows) {
+  if (p.stash.format != SnapshotFormat::none) {
     const std::int64_t row_bytes = snapshot_row_bytes(p.stash.format, d.head_dim, p.bank.dtype);
     args.stash.rows = static_cast<char*>(p.stash.rows) + entry * row_bytes;
     args.stash.dense = p.stash.format != SnapshotFormat::per_entry;
@@ -158,7 +158,7 @@ void launch_rows(const Params& p, const LaunchContext& context) {
   const LaunchShape shape = shape_of(plan, operands(p));
   const Args args = args_of(p, plan);
   dispatch_real(p.bank.dtype, [&]<typename T>() {
-    dispatch_value<false, true>(p.stash.rows != nullptr, [&]<bool kStash>() {
+    dispatch_value<false, true>(p.stash.format != SnapshotFormat::none, [&]<bool kStash>() {
       if constexpr (!kHint)  // refused with the hint
         if (plan.vec == 1) return launch(gather_rows<T, false, 8, false, kStash>, shape, context, args);
       dispatch_value<8, 16>(depth_of(p, plan, context), [&]<int kDepth>() {
@@ -169,7 +169,7 @@ void launch_rows(const Params& p, const LaunchContext& context) {
 }
 
 inline std::string refuse_rows(const Params& p, const Device&) {
-  if (p.stash.rows && p.stash.format != SnapshotFormat::per_entry && p.stash.format != SnapshotFormat::raw)
+  if (p.stash.format != SnapshotFormat::none && p.stash.format != SnapshotFormat::per_entry && p.stash.format != SnapshotFormat::raw)
     return "the stash holds rows as they are; per_entry and raw are supported, the other formats come from write";
   return refuse_row_plan(p.dims, p.groups, p.inter ? std::max(p.dims.writes, p.dims.reads) : p.dims.writes);
 }

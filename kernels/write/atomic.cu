@@ -103,7 +103,7 @@ device::LaunchShape shape_of(const Params& p) {
 
 void launch(const Params& p, const LaunchContext& context) {
   dispatch_real(p.bank.dtype, [&]<typename T>() {
-    dispatch_value<false, true>(p.snapshot.rows != nullptr,
+    dispatch_value<false, true>(p.snapshot.format != SnapshotFormat::none,
                                 [&]<bool kSave>() { device::launch(decay_kernel<T, kSave>, shape_of(p), context, p); });
     device::launch(add_kernel<T>, shape_of(p), context, p);
   });

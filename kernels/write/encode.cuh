@@ -10,8 +10,8 @@ namespace sdm::write {
 enum class Save : std::uint8_t { none, raw, bf16, quantized };
 
 inline Save save_of(const Snapshot& snapshot) {
-  if (snapshot.rows == nullptr) return Save::none;
   switch (snapshot.format) {
+    case SnapshotFormat::none: return Save::none;
     case SnapshotFormat::bf16: return Save::bf16;
     case SnapshotFormat::fp8:
     case SnapshotFormat::int4: return Save::quantized;

@@ -92,12 +92,11 @@ inline std::string unaligned_row(const Params& p) {
   return "a row of " + std::to_string(static_cast<std::size_t>(p.dims.head_dim) * size_of(p.bank.dtype)) + " bytes";
 }
 inline bool quantizes(const Params& p) {
-  return p.snapshot.rows != nullptr &&
-         (p.snapshot.format == SnapshotFormat::fp8 || p.snapshot.format == SnapshotFormat::int4);
+  return (p.snapshot.format == SnapshotFormat::fp8 || p.snapshot.format == SnapshotFormat::int4);
 }
 /// What every variant refuses; empty: nothing.
 inline std::string refuse_common(const Params& p) {
-  if (p.snapshot.rows != nullptr && p.snapshot.format == SnapshotFormat::per_entry)
+  if (p.snapshot.format == SnapshotFormat::per_entry)
     return "write saves dense snapshots only; per_entry rows are kept by gather";
   if (std::int64_t{p.dims.streams} * device::ceil_div(p.dims.head_dim, 64) > 2147483647)
     return std::to_string(p.dims.streams) + " streams of " + std::to_string(p.dims.head_dim) +

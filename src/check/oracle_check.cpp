@@ -58,8 +58,8 @@ OracleVerdict judge(SparseSession& session, const SparseInputs& inputs, const Or
 
 CheckResult oracle(const CheckSpec& spec, CheckContext& context) {
   if (const std::string reason = too_large_for_oracle(context.workload); !reason.empty()) return skipped(reason);
-  const OracleOptions options{.round_bank = spec.round_bank};
-  const OracleVerdict verdict = judge(context.session, context.inputs, options, false, context.threads);
+  const OracleOptions options{.round_bank = spec.round_bank, .backward = context.session.has_backward()};
+  const OracleVerdict verdict = judge(context.session, context.inputs, options, !context.session.has_backward(), context.threads);
   if (!verdict.failure.empty()) return failed(verdict.failure);
   return passed(fmt::format("{} outputs within the derived bounds; the largest error is {:.0f} % of its bound", verdict.outputs,
                             100 * verdict.worst_ratio));

@@ -103,10 +103,11 @@ class Protocol {
     std::unique_ptr<Recording> recordings[2];
     if (recorded())
       for (const Pass pass : {Pass::forward, Pass::backward})
-        recordings[static_cast<int>(pass)] = backend_.record([&] { session_.run(pass); });
+        if (pass == Pass::forward || session_.has_backward()) recordings[static_cast<int>(pass)] = backend_.record([&] { session_.run(pass); });
     std::map<std::string, std::vector<double>> stage_samples;
     std::map<std::string, std::pair<std::string, int>> stage_facts;  // stage -> pass, calls
     for (const Pass pass : {Pass::forward, Pass::backward}) {
+      if (pass == Pass::backward && !session_.has_backward()) continue;
       tell(fmt::format("time {}", name_of(pass)));
       Recording* recording = recordings[static_cast<int>(pass)].get();
       const auto sample = [&] {

@@ -39,7 +39,7 @@ StageCost gather_cost(const SparseBuffers& s, const Sizes& z) {
 }
 
 StageCost write_cost(const SparseBuffers& s, const Sizes& z) {
-  const double saved = z.per_entry(s) ? 0 : z.write_rows * z.snapshot_row;
+  const double saved = z.per_entry(s) || s.workload.snapshot == SnapshotFormat::none ? 0 : z.write_rows * z.snapshot_row;
   return {2 * z.write_rows * z.bank_row + saved + 16 * z.writes + z.columns, 2 * (z.writes + z.write_rows) * z.d};
 }
 

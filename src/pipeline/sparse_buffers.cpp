@@ -41,6 +41,7 @@ void add_groups(SparseBuffers& s, std::int64_t n_chunks) {
 
 void add_snapshot(SparseBuffers& s, std::int64_t n_chunks) {
   const SparseWorkload& w = s.workload;
+  if (w.snapshot == SnapshotFormat::none) return;
   const std::int64_t rows = n_chunks * s.dims.write_positions();
   const bool quantized = w.snapshot == SnapshotFormat::fp8 || w.snapshot == SnapshotFormat::int4;
   const bool per_entry = w.snapshot == SnapshotFormat::per_entry;

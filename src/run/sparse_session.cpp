@@ -108,6 +108,7 @@ void SparseSession::restore(std::uint8_t poison) {
 }
 
 void SparseSession::run_only(Pass pass, std::string_view stage, StageObserver* observer) {
+  if (pass == Pass::backward && !has_backward()) return;
   Executor executor(backend_, threads_, context_, observer, stage);
   if (pass == Pass::forward) forward(executor, plan_, buffers_);
   else backward(executor, plan_, buffers_);
@@ -151,6 +152,7 @@ std::string SparseSession::digest(const Tensor& tensor) const {
 }
 
 Digests SparseSession::digests(Pass pass) const {
+  if (pass == Pass::backward && !has_backward()) return {};
   std::map<std::string_view, bool> in_forward;
   for (const char* stage : {"group_entries", "decay_sums", "interactions", "solve", "combine", "gather", "mix", "write"})
     in_forward[stage] = true;

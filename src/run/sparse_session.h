@@ -41,6 +41,8 @@ class SparseSession {
   void restore_banks();
 
   void run(Pass pass, StageObserver* observer = nullptr) { run_only(pass, {}, observer); }
+  /// False where the workload saves nothing for the backward: that pass is then empty.
+  bool has_backward() const { return buffers_.workload.snapshot != SnapshotFormat::none; }
   /// The calls of one stage alone, for timing; all of them where `stage` is empty.
   void run_only(Pass pass, std::string_view stage, StageObserver* observer);
   void run_training_step(StageObserver* observer = nullptr) {

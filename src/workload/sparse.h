@@ -8,12 +8,12 @@
 
 namespace sdm {
 
-/// How the pre-write rows are kept for the backward (spec 2.5). `per_entry`: one row per write entry, bank dtype;
+/// How the pre-write rows are kept for the backward (spec 2.5). `none`: they are not, and only the forward runs. `per_entry`: one row per write entry, bank dtype;
 /// the others hold one row per group of a chunk ("dense"): raw = bank dtype, bf16 = an f32 bank rounded, fp8 and int4
 /// with one f32 scale per row.
-enum class SnapshotFormat : std::uint8_t { per_entry, raw, bf16, fp8, int4 };
+enum class SnapshotFormat : std::uint8_t { per_entry, raw, bf16, fp8, int4, none };
 constexpr std::string_view name_of(SnapshotFormat format) {
-  constexpr std::string_view names[] = {"per_entry", "raw", "bf16", "fp8", "int4"};
+  constexpr std::string_view names[] = {"per_entry", "raw", "bf16", "fp8", "int4", "none"};
   return names[static_cast<int>(format)];
 }
 

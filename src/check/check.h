@@ -20,6 +20,7 @@ struct CheckContext {
   Backend& host;
   Parallel& threads;
   Digests forward, backward;  ///< of the reference run
+  const Registry& stages = registry();  ///< of the session; tests plant faults here
 };
 
 /// Restores the session, runs one training step and returns the digests of both passes.

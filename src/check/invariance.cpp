@@ -28,7 +28,7 @@ AxisResult not_applicable(std::string detail) { return {AxisResult::Kind::not_ap
 AxisResult threads_axis(CheckContext& context) {
   for (const int count : {1, context.threads.threads() + 1}) {
     Parallel threads(count);
-    SparseSession session(context.workload, context.inputs, context.host, threads, {});
+    SparseSession session(context.workload, context.inputs, context.host, threads, {}, context.stages);
     const std::string where = first_difference(session.buffers(), {context.forward, context.backward}, run_step(session));
     if (!where.empty()) return broken(fmt::format("with {} host threads the bits of {} change", count, where));
   }
@@ -146,7 +146,7 @@ StreamResults results_of(SparseSession& session) {
 
 AxisResult compare_rearranged(CheckContext& context, const StreamResults& reference, const std::vector<int>& order, std::string_view what) {
   const Rearranged other = rearrange(context, order);
-  SparseSession session(other.workload, other.inputs, context.backend, context.threads, context.variants);
+  SparseSession session(other.workload, other.inputs, context.backend, context.threads, context.variants, context.stages);
   const StreamResults results = results_of(session);
   for (std::size_t i = 0; i < results.names.size(); ++i) {
     const bool is_bank = results.names[i] == "the final bank" || results.names[i] == "grad";
@@ -179,7 +179,7 @@ AxisResult chunk_axis(CheckContext& context) {
     SparseWorkload workload = context.workload;
     workload.chunk = chunk;
     const SparseInputs inputs = generate_inputs(workload, context.threads);
-    SparseSession session(workload, inputs, context.backend, context.threads, context.variants);
+    SparseSession session(workload, inputs, context.backend, context.threads, context.variants, context.stages);
     const OracleVerdict verdict = judge(session, inputs, options, !lossless, context.threads);
     if (!verdict.failure.empty()) return broken(fmt::format("with chunk {} {}", chunk, verdict.failure));
   }

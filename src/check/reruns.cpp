@@ -37,13 +37,13 @@ CheckResult agree(const CheckSpec&, CheckContext& context) {
   int compared = 0;
   std::string refused;
   std::string failure;
-  registry().each([&](const auto& stage) {
+  context.stages.each([&](const auto& stage) {
     for (const auto* variant : stage.variants) {
       if (!failure.empty() || variant->guarantee != Guarantee::exact) continue;
       std::map<std::string, std::string> variants = context.variants;
       variants[std::string(stage.name)] = variant->name;
       try {
-        SparseSession session(context.workload, context.inputs, context.backend, context.threads, variants);
+        SparseSession session(context.workload, context.inputs, context.backend, context.threads, variants, context.stages);
         const std::string where = compare_with_reference(context, run_step(session));
         if (!where.empty()) failure = fmt::format("with {}/{} the bits of {} change", stage.name, variant->name, where);
         ++compared;
@@ -62,6 +62,8 @@ CheckResult agree(const CheckSpec&, CheckContext& context) {
 CheckResult guards(const CheckSpec&, CheckContext& context) {
   constexpr std::uint8_t kOtherPoison = 0x5A;
   const std::string before = inputs_digest(context.session);
+  context.session.load_inputs();
+  if (inputs_digest(context.session) != before) return failed("an input tensor was overwritten by an earlier run");
   const StepDigests again = run_step(context.session, kOtherPoison);
   if (const std::string broken = context.session.arena().first_broken_guard(); !broken.empty()) return failed(broken);
   if (inputs_digest(context.session) != before) return failed("an input tensor was overwritten");

@@ -48,8 +48,7 @@ StagePick<Params> pick(const Stage<Params>& stage, const std::map<std::string, s
 
 /// Calls f(pick, stage, params) for every stage.
 template <typename Plan, typename F>
-void each(Plan& plan, const SparseBuffers& s, F&& f) {
-  const Registry& r = registry();
+void each(Plan& plan, const SparseBuffers& s, const Registry& r, F&& f) {
   f(plan.group_entries, r.group_entries, bind::group_entries(s));
   f(plan.decay_sums, r.decay_sums, bind::decay_sums(s));
   f(plan.interactions, r.interactions, bind::interactions(s));
@@ -69,9 +68,10 @@ void each(Plan& plan, const SparseBuffers& s, F&& f) {
 
 }  // namespace
 
-SparsePlan make_plan(const std::map<std::string, std::string>& names, const SparseBuffers& buffers, const Device* device) {
+SparsePlan make_plan(const std::map<std::string, std::string>& names, const SparseBuffers& buffers, const Device* device,
+                     const Registry& stages) {
   SparsePlan plan;
-  each(plan, buffers, [&](auto& picked, const auto& stage, const auto& params) {
+  each(plan, buffers, stages, [&](auto& picked, const auto& stage, const auto& params) {
     if (device) picked = pick(stage, names, params, *device);
     else picked.stage = &stage;
   });
@@ -80,7 +80,7 @@ SparsePlan make_plan(const std::map<std::string, std::string>& names, const Spar
 
 std::map<std::string, ResolvedVariant> describe(const SparsePlan& plan, const SparseBuffers& buffers, const LaunchContext& context) {
   std::map<std::string, ResolvedVariant> result;
-  each(plan, buffers, [&](const auto& picked, const auto& stage, const auto& params) {
+  each(plan, buffers, registry(), [&](const auto& picked, const auto& stage, const auto& params) {
     const auto* variant = picked.variant;
     result[std::string(stage.name)] =
         variant ? ResolvedVariant{std::string(variant->name), variant->describe(params, context), std::string(name_of(variant->guarantee))}

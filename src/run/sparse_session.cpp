@@ -25,9 +25,9 @@ std::vector<Stored> converted(const std::vector<Source>& source, Convert&& conve
 }  // namespace
 
 SparseSession::SparseSession(const SparseWorkload& workload, const SparseInputs& inputs, Backend& backend, Parallel& threads,
-                             const std::map<std::string, std::string>& variants)
+                             const std::map<std::string, std::string>& variants, const Registry& stages)
     : inputs_(inputs), backend_(backend), threads_(threads), context_(backend.launch_context()), buffers_(workload),
-      plan_(make_plan(variants, buffers_, backend.device())) {
+      plan_(make_plan(variants, buffers_, backend.device(), stages)) {
   if (const auto* variant = plan_.group_entries.variant; variant && variant->scratch_bytes)
     buffers_.group_scratch = {"group_scratch", "group_entries", Tensor::Role::scratch, DType::u8,
                               {variant->scratch_bytes(bind::group_entries(buffers_))}};

@@ -23,9 +23,9 @@ constexpr std::string_view name_of(Pass pass) { return pass == Pass::forward ? "
 class SparseSession {
  public:
   /// Allocates and loads the inputs. Throws Unsupported where no variant accepts the case, CudaError or std::bad_alloc
-  /// where memory is short.
+  /// where memory is short. `stages`: other stages than the tool's own, with which tests prove that checks notice faults.
   SparseSession(const SparseWorkload& workload, const SparseInputs& inputs, Backend& backend, Parallel& threads,
-                const std::map<std::string, std::string>& variants);
+                const std::map<std::string, std::string>& variants, const Registry& stages = registry());
 
   ~SparseSession();
   SparseSession(const SparseSession&) = delete;
@@ -36,6 +36,8 @@ class SparseSession {
 
   /// Banks to their initial contents, outputs to `poison`, snapshots to zero, guards intact.
   void restore(std::uint8_t poison = Arena::kPoisonByte);
+  /// Inputs to their initial contents.
+  void load_inputs();
   /// Only what the passes need: banks to their initial contents.
   void restore_banks();
 
@@ -80,7 +82,6 @@ class SparseSession {
   void initial_bank(BankKind kind, std::int64_t first, std::int64_t count, void* out) const;
 
  private:
-  void load_inputs();
   void load_bank(const Tensor& tensor, BankKind kind);
   void launch_pass(Pass pass, std::string_view stage, StageObserver* observer);
   void generate_bank(const Tensor& tensor, BankKind kind);

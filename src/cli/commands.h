@@ -16,6 +16,7 @@ ExitCode conform(const ConformOptions& options);
 ExitCode check_configs(const CheckOptions& options);
 ExitCode list_things(const ListOptions& options);
 ExitCode report_result(const ReportOptions& options);
+ExitCode compare_results(const CompareOptions& options);
 ExitCode show_environment(const EnvOptions& options);
 ExitCode measure_roofs(const RoofOptions& options);
 

@@ -2,6 +2,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/text.h"
 #include "cli/commands.h"
@@ -42,6 +44,7 @@ struct CommandLine {
   CheckOptions check;
   ListOptions list;
   ReportOptions report;
+  CompareOptions compare;
   EnvOptions env;
   RoofOptions roof;
 
@@ -51,6 +54,7 @@ struct CommandLine {
     add_run();
     add_conform();
     add_queries();
+    add_compare();
     add_roof();
   }
 
@@ -92,6 +96,20 @@ struct CommandLine {
     env_verb.add_flag("--json", env.json, "As JSON");
   }
 
+  void add_compare() {
+    CLI::App& verb = *app.add_subcommand("compare", "Two sets of result files: times, digests, and a gate");
+    verb.footer("sdm-bench compare [OPTIONS] BASE... -- NEW...\nWith just two files the -- may be left out.\nExit codes: 0 same or better, 1 digests differ or a case failed, 3 regression, 4 not comparable or inconclusive.");
+    verb.add_option("BASE", compare.base, "Result files of the base, then -- and those of the new side");
+    verb.add_option("--new", compare.now, "Result files of the new side (what -- stands for)");
+    add_common(verb, compare.common, "table, md, json, junit");
+    verb.add_option("--thresholds", compare.thresholds, "A JSON file with limits by metric and stage");
+    verb.add_option("--relative", compare.relative, "Relative limit of a median time, 0.05 by default")->check(CLI::NonNegativeNumber);
+    verb.add_option("--absolute-us", compare.absolute_us, "Absolute limit of a median time, 0.5 by default")->check(CLI::NonNegativeNumber);
+    verb.add_flag("--digests", compare.digests, "Digests alone; works across machines");
+    verb.add_flag("--cross-device", compare.cross_device, "Compare times of different devices");
+    verb.add_flag("--require-all", compare.require_all, "Gate: what is missing, not comparable or ambiguous does not pass");
+  }
+
   void add_roof() {
     CLI::App& verb = *app.add_subcommand("roof", "Measure copy, random row read and random row read+write");
     add_common(verb, roof.common, "");
@@ -108,6 +126,7 @@ struct CommandLine {
     if (verb == "check") return check_configs(check);
     if (verb == "list") return list_things(list);
     if (verb == "report") return report_result(report);
+    if (verb == "compare") return compare_results(compare);
     if (verb == "env") return show_environment(env);
     return measure_roofs(roof);
   }
@@ -119,6 +138,16 @@ struct CommandLine {
   }
 };
 
+/// The words after the program's name. `compare BASE... -- NEW...` is written as its --new, because the parser takes a
+/// plain -- as nothing but the end of options.
+std::vector<std::string> words_of(int argc, char** argv) {
+  std::vector<std::string> words(argv + 1, argv + argc);
+  if (words.empty() || words[0] != "compare") return words;
+  const auto dashes = std::find(words.begin(), words.end(), "--");
+  if (dashes != words.end()) *dashes = "--new";
+  return words;
+}
+
 }  // namespace
 
 int run_command_line(int argc, char** argv) {
@@ -127,7 +156,9 @@ int run_command_line(int argc, char** argv) {
   if (argc > 1 && argv[1][0] != '-' && std::find(verbs.begin(), verbs.end(), argv[1]) == verbs.end())
     throw UserError(fmt::format("unknown verb '{}'; verbs are {}{}", argv[1], join(verbs), did_you_mean(argv[1], verbs)));
   try {
-    line.app.parse(argc, argv);
+    std::vector<std::string> words = words_of(argc, argv);
+    std::reverse(words.begin(), words.end());  // the parser takes them from the back
+    line.app.parse(words);
   } catch (const CLI::Success& success) {  // --help and --version
     return line.app.exit(success);
   } catch (const CLI::ParseError& error) {

@@ -52,6 +52,14 @@ struct ReportOptions {
   std::string file;
 };
 
+struct CompareOptions {
+  CommonOptions common;
+  std::vector<std::string> base, now;  ///< result files; `now` empty: base holds the two to compare
+  std::string thresholds;              ///< a thresholds file; empty: none
+  std::optional<double> relative, absolute_us;
+  bool digests = false, cross_device = false, require_all = false;
+};
+
 struct EnvOptions {
   CommonOptions common;
   bool json = false;

@@ -17,6 +17,7 @@ ExitCode check_configs(const CheckOptions& options);
 ExitCode list_things(const ListOptions& options);
 ExitCode report_result(const ReportOptions& options);
 ExitCode compare_results(const CompareOptions& options);
+ExitCode generate_files(const GenOptions& options);
 ExitCode show_environment(const EnvOptions& options);
 ExitCode measure_roofs(const RoofOptions& options);
 

@@ -34,7 +34,7 @@ void add_device(CLI::App& app, std::string& device) {
   app.add_option("--device", device, "auto, cpu, cuda, cuda:N or a GPU's uuid")->capture_default_str();
 }
 
-constexpr const char* kReportFormats = "table, json, md, csv, jsonl, junit, gbench";
+constexpr const char* kReportFormats = "table, json, md, csv, jsonl, junit, gbench, bmf, html";
 
 /// The verbs with their options; parse, then call the one that was named.
 struct CommandLine {
@@ -45,6 +45,7 @@ struct CommandLine {
   ListOptions list;
   ReportOptions report;
   CompareOptions compare;
+  GenOptions gen;
   EnvOptions env;
   RoofOptions roof;
 
@@ -55,6 +56,7 @@ struct CommandLine {
     add_conform();
     add_queries();
     add_compare();
+    add_gen();
     add_roof();
   }
 
@@ -110,6 +112,14 @@ struct CommandLine {
     verb.add_flag("--require-all", compare.require_all, "Gate: what is missing, not comparable or ambiguous does not pass");
   }
 
+  void add_gen() {
+    CLI::App& verb = *app.add_subcommand("gen", "Write cases' inputs, and results, as safetensors files");
+    add_cases(verb, gen.cases, true);
+    add_common(verb, gen.common, "");
+    verb.add_option("--out", gen.out, "Folder of the files")->required();
+    verb.add_flag("--outputs", gen.outputs, "Also everything that a training step of the host replay makes");
+  }
+
   void add_roof() {
     CLI::App& verb = *app.add_subcommand("roof", "Measure copy, random row read and random row read+write");
     add_common(verb, roof.common, "");
@@ -127,6 +137,7 @@ struct CommandLine {
     if (verb == "list") return list_things(list);
     if (verb == "report") return report_result(report);
     if (verb == "compare") return compare_results(compare);
+    if (verb == "gen") return generate_files(gen);
     if (verb == "env") return show_environment(env);
     return measure_roofs(roof);
   }

@@ -60,6 +60,13 @@ struct CompareOptions {
   bool digests = false, cross_device = false, require_all = false;
 };
 
+struct GenOptions {
+  CommonOptions common;
+  CaseOptions cases;
+  std::string out;       ///< the folder
+  bool outputs = false;  ///< also the results of a replay run
+};
+
 struct EnvOptions {
   CommonOptions common;
   bool json = false;

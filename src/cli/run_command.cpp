@@ -23,7 +23,7 @@ namespace {
 std::string document_format(const CommonOptions& o) {
   if (!o.format.empty()) return std::string(report_format(o.format).name);
   if (o.output == "-") return "table";
-  for (const auto& [ending, format] : {std::pair{".csv", "csv"}, {".md", "md"}, {".jsonl", "jsonl"}, {".xml", "junit"}, {".txt", "table"}})
+  for (const auto& [ending, format] : {std::pair{".csv", "csv"}, {".md", "md"}, {".jsonl", "jsonl"}, {".xml", "junit"}, {".txt", "table"}, {".html", "html"}})
     if (o.output.ends_with(ending)) return format;
   return "json";
 }

@@ -71,6 +71,8 @@ struct CommandLine {
     verb.add_flag("--quick", run.quick, "Few samples and repeats: a look, not a measurement");
     verb.add_flag("--profile", run.profile, "Exactly the launches of one step in NVTX ranges, for nsys and ncu");
     verb.add_flag("--portable", run.portable, "Refuse architecture-specific variants");
+    verb.add_option("--ab", run.ab, "Interleaved A/B in one process, for example variants.write=ring; given twice: A and B")->expected(1)->take_all();
+    verb.add_flag("--calibrate", run.calibrate, "Also store the spread between two interleaved runs of each case");
     verb.add_flag("--dry-run", run.dry_run, "Only say what would run");
   }
 

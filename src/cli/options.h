@@ -27,6 +27,8 @@ struct RunOptions {
   std::string device = "auto";
   int threads = 0;
   bool no_timing = false, no_checks = false, quick = false, profile = false, portable = false, dry_run = false;
+  std::vector<std::string> ab;  ///< one or two overrides "path=value[;path=value]": interleaved A/B instead of a run
+  bool calibrate = false;
 };
 
 struct ConformOptions {

@@ -178,18 +178,19 @@ class Comparer {
     };
     const auto key_of_pass = [](const PassTiming& t) { return CompareRow{.pass = t.name, .stage = "", .l2 = t.l2}; };
     const auto key_of_stage = [](const StageTiming& t) { return CompareRow{.pass = t.pass, .stage = t.name, .l2 = t.l2}; };
-    timings(base.result.passes, now.result.passes, same_pass, key_of_pass, out);
-    timings(base.result.stages, now.result.stages, same_stage, key_of_stage, out);
+    const double noise = std::max(base.result.aa_spread.value_or(0), now.result.aa_spread.value_or(0));
+    timings(base.result.passes, now.result.passes, same_pass, key_of_pass, noise, out);
+    timings(base.result.stages, now.result.stages, same_stage, key_of_stage, noise, out);
     const auto memory = [](const CaseResult& result) {
       return result.peak_memory_bytes ? std::optional(static_cast<double>(*result.peak_memory_bytes)) : std::nullopt;
     };
-    add({.metric = Metric::peak_memory_bytes}, "", measured(memory(base.result)), measured(memory(now.result)), out);
+    add({.metric = Metric::peak_memory_bytes}, "", measured(memory(base.result)), measured(memory(now.result)), 0, out);
   }
 
   /// Rows of the base, then those of the new side alone. Order on either side does not matter.
   template <typename Timing, typename Same, typename Key>
   void timings(const std::vector<Timing>& base, const std::vector<Timing>& now, const Same& same, const Key& key,
-               ComparedCase& out) const {
+               double noise, ComparedCase& out) const {
     const Timing nothing{};
     const auto every_metric = [&](const CompareRow& row, const Timing& old_timing, const Timing& new_timing) {
       for (int i = 0; i < kMetrics; ++i) {
@@ -197,7 +198,7 @@ class Comparer {
         one.metric = static_cast<Metric>(i);
         if (one.metric == Metric::peak_memory_bytes) continue;
         add(one, one.stage.empty() ? one.pass : one.stage, value_of(old_timing, one.metric),
-            value_of(new_timing, one.metric), out);
+            value_of(new_timing, one.metric), noise, out);
       }
     };
     for (const Timing& timing : base) {
@@ -208,8 +209,10 @@ class Comparer {
       if (std::none_of(base.begin(), base.end(), same(timing))) every_metric(key(timing), nothing, timing);
   }
 
-  void add(CompareRow row, const std::string& place, const Measured& base, const Measured& now, ComparedCase& out) const {
-    const Limit limit = rules_.limit(place, row.metric);
+  /// `noise`: the spread that a calibration saw between runs of one build; no relative limit is finer.
+  void add(CompareRow row, const std::string& place, const Measured& base, const Measured& now, double noise, ComparedCase& out) const {
+    Limit limit = rules_.limit(place, row.metric);
+    limit.relative = std::max(limit.relative, noise);
     if (limit.direction == Direction::off || (!base.value && !now.value)) return;
     row.base = base, row.now = now;
     if (base.value && now.value && *base.value != 0) row.relative = (*now.value - *base.value) / std::abs(*base.value);

@@ -70,9 +70,8 @@ std::string more_samples_command(const Comparison& comparison) {
                            std::string("timing.max_seconds=60"), std::string("--filter"),
                            fmt::format("^({})$", join(ids, "|")), std::string("-o"), std::string("more.json")})
     words.push_back(std::move(word));
-  std::string command;
-  for (const std::string& word : words) command += (command.empty() ? "" : " ") + shell_word(word);
-  return command;
+  for (std::string& word : words) word = shell_word(word);
+  return join(words, " ");
 }
 
 }  // namespace sdm

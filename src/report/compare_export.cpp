@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "report/compare_text.h"
 #include "report/escape.h"
 
@@ -108,8 +109,7 @@ Suite::Result open_result(const Comparison& comparison) {
 void add_case(const Comparison& comparison, const ComparedCase& c, Suite& suite) {
   using Result = Suite::Result;
   const Result open = open_result(comparison);
-  std::string notes;
-  for (const std::string& note : case_notes(c)) notes += (notes.empty() ? "" : "; ") + note;
+  const std::string notes = join(case_notes(c), "; ");
   if (c.new_status == CaseStatus::failed)
     suite.add(c.id, "run", Result::failed, c.reason.empty() ? "failed in the new results" : c.reason);
   else if (c.presence == Presence::added && c.new_status == CaseStatus::ok)
@@ -124,7 +124,7 @@ void add_case(const Comparison& comparison, const ComparedCase& c, Suite& suite)
             digest_text(c));
   for (const CompareRow& row : c.rows) {
     const bool plain = row.metric == Metric::median_us;
-    const std::string name = place_text(row) + (plain ? "" : " " + std::string(name_of(row.metric)));
+    const std::string name = plain ? place_text(row) : fmt::format("{} {}", place_text(row), name_of(row.metric));
     const std::string message =
         fmt::format("{}: {} -> {} {} {}", name_of(row.verdict), value_text(row.base, row.metric), value_text(row.now, row.metric),
                     change_text(row), row.note);

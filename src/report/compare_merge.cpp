@@ -51,6 +51,7 @@ void merge_run(MergedCase& into, const CaseResult& run) {
   const bool first_ok = run.status == CaseStatus::ok && result.status != CaseStatus::ok && result.status != CaseStatus::failed;
   if (rank(run.status) > rank(result.status)) result.status = run.status, result.reason = run.reason;
   merge_digests(into, run);
+  if (run.aa_spread) result.aa_spread = std::max(result.aa_spread.value_or(0), *run.aa_spread);
   if (run.status != CaseStatus::ok) return;
   if (first_ok) {
     result.passes = run.passes, result.stages = run.stages, result.variants = run.variants;

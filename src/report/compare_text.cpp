@@ -190,7 +190,10 @@ std::string verdict_line(const Comparison& comparison) {
   const std::string times = joined({counted(t.slower, "slower"), counted(t.ambiguous, "ambiguous"), counted(t.faster, "faster"),
                                     counted(t.same, "same"), counted(t.not_timed, "not timed")},
                                    ", ");
-  return joined({cases, digests.empty() ? "" : "digests: " + digests, times.empty() ? "" : "times: " + times,
+  const auto labelled = [](const char* label, const std::string& value) {
+    return value.empty() ? std::string() : fmt::format("{}: {}", label, value);
+  };
+  return joined({cases, labelled("digests", digests), labelled("times", times),
                  fmt::format("verdict: {}", name_of(comparison.outcome))},
                 " · ");
 }

@@ -91,7 +91,7 @@ std::string stage_row(const TimingRow& row, double longest, double span) {
   return fmt::format(
       "<div class=\"row\" title=\"{}\"><div class=\"n\">{}{}</div><div class=\"bar\"><i style=\"width:{:.2f}%\"><b style=\"width:{:.1f}%\"></b></i></div>"
       "<div class=\"t\">{}</div><div class=\"r\">{}</div>{}</div>\n",
-      text(says), text(row.stage), variant.empty() ? "" : "<small>" + text(variant) + "</small>", width, roof,
+      text(says), text(row.stage), variant.empty() ? "" : fmt::format("<small>{}</small>", text(variant)), width, roof,
       measured ? text(human_microseconds(row.time->median_us)) : "–",
       row.roof_percent && std::isfinite(*row.roof_percent) ? fmt::format("{:.0f} %", *row.roof_percent) : "",
       measured ? box_plot(*row.time, span) : "<span class=\"box\"></span>");

@@ -35,7 +35,8 @@ std::vector<Case> form_of(const CaseOptions& options, const std::string& overrid
   changed.shuffle = false;
   for (const std::string& part : split(overrides)) {
     if (!part.starts_with("variants.") && !part.starts_with("launch="))
-      throw UserError(fmt::format("--ab {}: an A/B changes variants.<stage>=<name> or launch=<mode>, nothing of the workload", part));
+      throw UserError(fmt::format(
+          "--ab {}: an A/B changes variants.<stage>=<name> or launch=<mode>, nothing of the workload", part));
     changed.set.push_back(part);
   }
   return select_cases(changed);
@@ -59,16 +60,21 @@ ExitCode exit_code_of(const Comparison& comparison, const Report& a) {
 }  // namespace
 
 ExitCode run_ab(const RunOptions& options, const std::vector<std::string>& argv) {
-  if (options.ab.size() > 2) throw UserError(fmt::format("--ab is given {} times; once (the config against a change) or twice (A and B)", options.ab.size()));
+  if (options.ab.size() > 2)
+    throw UserError(fmt::format("--ab is given {} times; once (the config against a change) or twice (A and B)",
+                                options.ab.size()));
   const std::string name_a = options.ab.size() == 2 ? options.ab[0] : "as configured", name_b = options.ab.back();
-  const std::vector<Case> cases_a = form_of(options.cases, options.ab.size() == 2 ? options.ab[0] : ""), cases_b = form_of(options.cases, name_b);
+  const std::vector<Case> cases_a = form_of(options.cases, options.ab.size() == 2 ? options.ab[0] : ""),
+                          cases_b = form_of(options.cases, name_b);
   check_writable(options.common.output, options.common.force);
   const ColorMode color = color_mode(options.common.color);
   const std::unique_ptr<Backend> backend = open_device(options.device, options.portable);
   Parallel threads(options.threads);
   Report a = start_report(argv, *backend, cases_a), b = start_report(argv, *backend, cases_b);
   Progress progress(static_cast<int>(cases_a.size()), progress_style(options.common.quiet, color));
-  const AbEnvironment environment{*backend, threads, options.quick, [&](std::string_view what) { progress.phase(what); }, [] { return interrupted() != 0; }};
+  const AbEnvironment environment{*backend, threads, options.quick,
+                                  [&](std::string_view what) { progress.phase(what); },
+                                  [] { return interrupted() != 0; }};
   for (std::size_t i = 0; i < cases_a.size() && !interrupted(); ++i) {
     progress.start_case(cases_a[i].id);
     auto [result_a, result_b] = run_interleaved(cases_a[i], cases_b[i], environment);
@@ -81,7 +87,8 @@ ExitCode run_ab(const RunOptions& options, const std::vector<std::string>& argv)
     report->run.status = interrupted() ? "interrupted" : "finished";
   }
   const Comparison comparison = compare(merge_reports({a}, {"A: " + name_a}), merge_reports({b}, {"B: " + name_b}), {});
-  emit(options.common, render_comparison(comparison, document_format(options.common), color_wanted(color, STDOUT_FILENO), true));
+  emit(options.common,
+       render_comparison(comparison, document_format(options.common), color_wanted(color, STDOUT_FILENO), true));
   if (options.common.output != "-") {  // both results beside it
     write_file(options.common.output + ".a.json", to_json(a), options.common.force);
     write_file(options.common.output + ".b.json", to_json(b), options.common.force);

@@ -25,7 +25,8 @@ std::vector<std::string> plan(const std::vector<Case>& cases, const GenOptions& 
   std::vector<std::string> stems;
   for (const Case& c : cases) {
     const std::string stem = (std::filesystem::path(options.out) / file_name_of(c.id)).string();
-    if (!names.insert(stem).second) throw UserError(fmt::format("two case ids come to the file name {}; select one with --filter", stem));
+    if (!names.insert(stem).second)
+      throw UserError(fmt::format("two case ids come to the file name {}; select one with --filter", stem));
     stems.push_back(stem);
     check_writable(stem + ".safetensors", options.common.force);
     if (options.outputs) check_writable(stem + ".outputs.safetensors", options.common.force);
@@ -41,8 +42,11 @@ std::string written(const std::string& path) {
 
 ExitCode generate_files(const GenOptions& options) {
   std::vector<Case> cases = select_cases(options.cases);
-  const auto dense = std::erase_if(cases, [](const Case& c) { return !std::holds_alternative<SparseWorkload>(c.workload); });
-  if (dense > 0) fmt::print(stderr, "sdm-bench: {} dense {} left out: only sparse inputs can be stored\n", dense, dense == 1 ? "case is" : "cases are");
+  const auto dense =
+      std::erase_if(cases, [](const Case& c) { return !std::holds_alternative<SparseWorkload>(c.workload); });
+  if (dense > 0)
+    fmt::print(stderr, "sdm-bench: {} dense {} left out: only sparse inputs can be stored\n", dense,
+               dense == 1 ? "case is" : "cases are");
   if (cases.empty()) return ExitCode::could_not_run;
   make_folder(options.out);
   const std::vector<std::string> stems = plan(cases, options);

@@ -119,10 +119,12 @@ class Comparer {
   std::string why_not_comparable(const MergedCase& base, const MergedCase& now) const {
     for (const auto& [side, name] : {std::pair{&base, "base"}, {&now, "new"}})
       if (!side->other_params.empty())
-        return fmt::format("runs of the {} side have other parameters under one id: {}", name, join(side->other_params));
+        return fmt::format("runs of the {} side have other parameters under one id: {}", name,
+                           join(side->other_params));
     auto keys = differing_keys(base.result.params, now.result.params);
     // Stored inputs (gen) give the bits of the workload that they were made from.
-    if (rules_.digests_only) std::erase_if(keys, [](const std::string& key) { return key.starts_with("distribution."); });
+    if (rules_.digests_only)
+      std::erase_if(keys, [](const std::string& key) { return key.starts_with("distribution."); });
     if (!keys.empty()) return fmt::format("the parameters differ: {}", join(keys));
     for (const auto& [side, name] : {std::pair{&now, "new"}, {&base, "base"}})
       if (side->result.status != CaseStatus::ok)
@@ -177,7 +179,9 @@ class Comparer {
       return [&a](const auto& b) { return a.name == b.name && a.pass == b.pass && a.l2 == b.l2; };
     };
     const auto key_of_pass = [](const PassTiming& t) { return CompareRow{.pass = t.name, .stage = "", .l2 = t.l2}; };
-    const auto key_of_stage = [](const StageTiming& t) { return CompareRow{.pass = t.pass, .stage = t.name, .l2 = t.l2}; };
+    const auto key_of_stage = [](const StageTiming& t) {
+      return CompareRow{.pass = t.pass, .stage = t.name, .l2 = t.l2};
+    };
     const double noise = std::max(base.result.aa_spread.value_or(0), now.result.aa_spread.value_or(0));
     timings(base.result.passes, now.result.passes, same_pass, key_of_pass, noise, out);
     timings(base.result.stages, now.result.stages, same_stage, key_of_stage, noise, out);
@@ -210,7 +214,8 @@ class Comparer {
   }
 
   /// `noise`: the spread that a calibration saw between runs of one build; no relative limit is finer.
-  void add(CompareRow row, const std::string& place, const Measured& base, const Measured& now, double noise, ComparedCase& out) const {
+  void add(CompareRow row, const std::string& place, const Measured& base, const Measured& now, double noise,
+           ComparedCase& out) const {
     Limit limit = rules_.limit(place, row.metric);
     limit.relative = std::max(limit.relative, noise);
     if (limit.direction == Direction::off || (!base.value && !now.value)) return;
@@ -234,9 +239,9 @@ class Comparer {
         t.digests_not_compared += c.digests == DigestVerdict::not_compared;
       }
       for (const CompareRow& row : c.rows)
-        ++(row.verdict == Verdict::same     ? t.same
-           : row.verdict == Verdict::faster ? t.faster
-           : row.verdict == Verdict::slower ? t.slower
+        ++(row.verdict == Verdict::same        ? t.same
+           : row.verdict == Verdict::faster    ? t.faster
+           : row.verdict == Verdict::slower    ? t.slower
            : row.verdict == Verdict::ambiguous ? t.ambiguous
                                                : t.not_timed);
     }
@@ -273,7 +278,8 @@ std::string spread_text(const Measured& side) {
 
 }  // namespace
 
-Verdict judge(const Measured& base, const Measured& now, const Limit& limit, const CompareRules& rules, std::string& note) {
+Verdict judge(const Measured& base, const Measured& now, const Limit& limit, const CompareRules& rules,
+              std::string& note) {
   if (!base.value || !now.value) {
     note = fmt::format("the {} side has no value", base.value ? "new" : "base");
     return Verdict::not_timed;
@@ -286,7 +292,8 @@ Verdict judge(const Measured& base, const Measured& now, const Limit& limit, con
   };
   if (!beyond) {
     if (!wide(base) && !wide(now)) return Verdict::same;
-    note = fmt::format("the {} side spreads over {}", wide(base) ? "base" : "new", spread_text(wide(base) ? base : now));
+    note =
+        fmt::format("the {} side spreads over {}", wide(base) ? "base" : "new", spread_text(wide(base) ? base : now));
     return Verdict::ambiguous;
   }
   for (const auto& [side, name] : {std::pair{&base, "base"}, {&now, "new"}})
@@ -298,7 +305,8 @@ Verdict judge(const Measured& base, const Measured& now, const Limit& limit, con
     note = "the quartile intervals overlap";
     return Verdict::ambiguous;
   }
-  const bool better = (change < 0 && limit.direction == Direction::lower) || (change > 0 && limit.direction == Direction::higher);
+  const bool better =
+      (change < 0 && limit.direction == Direction::lower) || (change > 0 && limit.direction == Direction::higher);
   return better ? Verdict::faster : Verdict::slower;
 }
 

@@ -94,7 +94,8 @@ struct Comparison {
 Comparison compare(MergedSide base, MergedSide now, const CompareRules& rules);
 
 /// The verdict on one value. `limit.direction` must not be off.
-Verdict judge(const Measured& base, const Measured& now, const Limit& limit, const CompareRules& rules, std::string& note);
+Verdict judge(const Measured& base, const Measured& now, const Limit& limit, const CompareRules& rules,
+              std::string& note);
 
 /// A comparison as text that ends with a line break: table, md, json, junit. Throws UserError for another format.
 std::string render_comparison(const Comparison& comparison, std::string_view format, bool color, bool verbose);

@@ -24,7 +24,8 @@ std::vector<std::string> kept_words(const std::vector<std::string>& argv) {
       ++i;
     } else if (word == "--set" && i + 1 < argv.size() && argv[i + 1].starts_with("timing.")) {
       ++i;
-    } else if (std::none_of(kFlags.begin(), kFlags.end(), is) && std::none_of(kWithValue.begin(), kWithValue.end(), assigns)) {
+    } else if (std::none_of(kFlags.begin(), kFlags.end(), is) &&
+               std::none_of(kWithValue.begin(), kWithValue.end(), assigns)) {
       kept.push_back(word);
     }
   }

@@ -83,15 +83,16 @@ class Suite {
       return;
     }
     ++(result == Result::failed ? failures_ : skipped_);
-    body_ += fmt::format(">\n      <{} message=\"{}\"/>\n    </testcase>\n", result == Result::failed ? "failure" : "skipped",
-                         xml_text(message));
+    body_ += fmt::format(">\n      <{} message=\"{}\"/>\n    </testcase>\n",
+                         result == Result::failed ? "failure" : "skipped", xml_text(message));
   }
 
   std::string document() const {
     const std::string counts =
         fmt::format("tests=\"{}\" failures=\"{}\" errors=\"0\" skipped=\"{}\"", tests_, failures_, skipped_);
     return fmt::format(
-        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites {0}>\n  <testsuite name=\"sdm-bench compare\" {0}>\n{1}"
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites {0}>\n  <testsuite name=\"sdm-bench compare\" "
+        "{0}>\n{1}"
         "  </testsuite>\n</testsuites>\n",
         counts, body_);
   }
@@ -126,12 +127,12 @@ void add_case(const Comparison& comparison, const ComparedCase& c, Suite& suite)
     const bool plain = row.metric == Metric::median_us;
     const std::string name = plain ? place_text(row) : fmt::format("{} {}", place_text(row), name_of(row.metric));
     const std::string message =
-        fmt::format("{}: {} -> {} {} {}", name_of(row.verdict), value_text(row.base, row.metric), value_text(row.now, row.metric),
-                    change_text(row), row.note);
+        fmt::format("{}: {} -> {} {} {}", name_of(row.verdict), value_text(row.base, row.metric),
+                    value_text(row.now, row.metric), change_text(row), row.note);
     suite.add(c.id, name,
-              row.verdict == Verdict::slower                                           ? Result::failed
+              row.verdict == Verdict::slower                                   ? Result::failed
               : row.verdict == Verdict::same || row.verdict == Verdict::faster ? Result::passed
-                                                                                       : open,
+                                                                               : open,
               message);
   }
 }

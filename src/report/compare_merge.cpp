@@ -48,7 +48,8 @@ void merge_run(MergedCase& into, const CaseResult& run) {
     into.other_params = keys;
     return;
   }
-  const bool first_ok = run.status == CaseStatus::ok && result.status != CaseStatus::ok && result.status != CaseStatus::failed;
+  const bool first_ok =
+      run.status == CaseStatus::ok && result.status != CaseStatus::ok && result.status != CaseStatus::failed;
   if (rank(run.status) > rank(result.status)) result.status = run.status, result.reason = run.reason;
   merge_digests(into, run);
   if (run.aa_spread) result.aa_spread = std::max(result.aa_spread.value_or(0), *run.aa_spread);
@@ -98,7 +99,8 @@ MergedSide merge_reports(const std::vector<Report>& reports, const std::vector<s
     side.argv = report.run.argv;
     for (const CaseResult& run : report.cases) {
       const auto contract = run.geometry.find("contract_version");
-      const int version = contract == run.geometry.end() ? report.tool.contract_version : static_cast<int>(contract->second);
+      const int version =
+          contract == run.geometry.end() ? report.tool.contract_version : static_cast<int>(contract->second);
       const auto [place, fresh] = places.emplace(run.id, side.cases.size());
       if (fresh)
         side.cases.push_back({.result = run, .runs = 1, .device = device_name(report, run)});

@@ -18,7 +18,15 @@ constexpr std::string_view name_of(Direction direction) {
 
 /// What is compared of a pass or a stage (peak_memory_bytes: of a case). Only median_us has quartiles; the others are
 /// single values, whose intervals are points.
-enum class Metric : std::uint8_t { median_us, min_us, p95_us, host_us, bytes_per_second, roof_percent, peak_memory_bytes };
+enum class Metric : std::uint8_t {
+  median_us,
+  min_us,
+  p95_us,
+  host_us,
+  bytes_per_second,
+  roof_percent,
+  peak_memory_bytes
+};
 inline constexpr int kMetrics = 7;
 std::string_view name_of(Metric metric);
 Direction natural_direction(Metric metric);  ///< of the metric itself, whatever the rules say

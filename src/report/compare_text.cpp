@@ -23,7 +23,8 @@ std::string joined(const std::vector<std::string>& phrases, std::string_view sep
 /// The first few of a long list.
 std::string some_of(const std::vector<std::string>& names, std::size_t most) {
   if (names.size() <= most) return join(names);
-  return fmt::format("{} and {} more", join(std::vector(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(most))),
+  return fmt::format("{} and {} more",
+                     join(std::vector(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(most))),
                      names.size() - most);
 }
 
@@ -59,7 +60,8 @@ Ink ink_of(Verdict verdict) {
 
 std::vector<std::string> row_cells(const CompareRow& row) {
   return {place_text(row),
-          row.metric == Metric::median_us || row.metric == Metric::peak_memory_bytes ? "" : std::string(name_of(row.metric)),
+          row.metric == Metric::median_us || row.metric == Metric::peak_memory_bytes ? ""
+                                                                                     : std::string(name_of(row.metric)),
           value_text(row.base, row.metric),
           value_text(row.now, row.metric),
           change_text(row),
@@ -80,7 +82,8 @@ std::string render_table(const Comparison& comparison, bool color, bool verbose)
   if (!comparison.refused.empty()) out += paint(Ink::yellow, "! " + one_line(comparison.refused)) + "\n\n";
   for (const ComparedCase& c : comparison.cases) {
     const Mark mark = mark_of(c);
-    std::vector<std::string> phrases = {c.presence == Presence::both && c.comparable ? digest_text(c) : "", count_text(c)};
+    std::vector<std::string> phrases = {c.presence == Presence::both && c.comparable ? digest_text(c) : "",
+                                        count_text(c)};
     for (const std::string& note : case_notes(c)) phrases.push_back(note);
     out += fmt::format("{} {}  {}\n", paint(mark.ink, mark.sign), paint(Ink::bold, one_line(c.id)),
                        one_line(joined(phrases, " · ")));
@@ -101,14 +104,16 @@ std::string render_table(const Comparison& comparison, bool color, bool verbose)
                                                                 : Ink::red;
   out += "\n" + paint(ink, verdict_line(comparison)) + "\n";
   if (!comparison.more_samples.empty())
-    out += "\nmore samples of the ambiguous cases, to be added to the new side:\n  " + one_line(comparison.more_samples) + "\n";
+    out += "\nmore samples of the ambiguous cases, to be added to the new side:\n  " +
+           one_line(comparison.more_samples) + "\n";
   return out;
 }
 
 std::string render_md(const Comparison& comparison, bool verbose) {
   std::string out = fmt::format("**{}**\n\nbase {}\n\nnew {}\n\n", markdown_text(verdict_line(comparison)),
                                 markdown_text(side_line(comparison.base)), markdown_text(side_line(comparison.now)));
-  if (!comparison.rules.digests_only) out += "A change counts " + markdown_text(limits_text(comparison.rules)) + ".\n\n";
+  if (!comparison.rules.digests_only)
+    out += "A change counts " + markdown_text(limits_text(comparison.rules)) + ".\n\n";
   if (!comparison.refused.empty()) out += markdown_text(comparison.refused) + "\n\n";
   out += "| case | digests | times | notes |\n|:--|:--|:--|:--|\n";
   for (const ComparedCase& c : comparison.cases)
@@ -122,7 +127,8 @@ std::string render_md(const Comparison& comparison, bool verbose) {
       rows += "\n";
     }
   if (!rows.empty())
-    out += "\n| case | stage | metric | base | new | change | verdict | why |\n|:--|:--|:--|--:|--:|--:|:--|:--|\n" + rows;
+    out +=
+        "\n| case | stage | metric | base | new | change | verdict | why |\n|:--|:--|:--|--:|--:|--:|:--|:--|\n" + rows;
   if (!comparison.more_samples.empty())
     out += "\nMore samples of the ambiguous cases:\n\n    " + one_line(comparison.more_samples) + "\n";
   return out;
@@ -170,8 +176,7 @@ std::vector<std::string> case_notes(const ComparedCase& c) {
   std::vector<std::string> notes;
   const auto with_reason = [&](std::string text) { return c.reason.empty() ? text : text + ": " + c.reason; };
   if (c.presence == Presence::missing) notes.push_back("missing from the new results");
-  if (c.presence == Presence::added)
-    notes.push_back(with_reason(fmt::format("added ({})", name_of(c.new_status))));
+  if (c.presence == Presence::added) notes.push_back(with_reason(fmt::format("added ({})", name_of(c.new_status))));
   if (c.presence == Presence::both && !c.comparable)
     notes.push_back(c.new_status == CaseStatus::failed ? c.reason : "not comparable: " + c.reason);
   if (!c.lost.empty()) notes.push_back("no longer in the results: " + some_of(c.lost, 3));
@@ -180,16 +185,17 @@ std::vector<std::string> case_notes(const ComparedCase& c) {
 
 std::string verdict_line(const Comparison& comparison) {
   const CompareTally& t = comparison.tally;
-  const std::string cases = joined({fmt::format("{} {}", t.cases, t.cases == 1 ? "case" : "cases"), counted(t.missing, "missing"),
-                                    counted(t.added, "added"), counted(t.failed, "failed"),
-                                    counted(t.not_comparable, "not comparable")},
-                                   ", ");
+  const std::string cases =
+      joined({fmt::format("{} {}", t.cases, t.cases == 1 ? "case" : "cases"), counted(t.missing, "missing"),
+              counted(t.added, "added"), counted(t.failed, "failed"), counted(t.not_comparable, "not comparable")},
+             ", ");
   const std::string digests = joined({counted(t.digests_equal, "equal"), counted(t.digests_differ, "DIFFER"),
                                       counted(t.digests_not_compared, "not compared")},
                                      ", ");
-  const std::string times = joined({counted(t.slower, "slower"), counted(t.ambiguous, "ambiguous"), counted(t.faster, "faster"),
-                                    counted(t.same, "same"), counted(t.not_timed, "not timed")},
-                                   ", ");
+  const std::string times =
+      joined({counted(t.slower, "slower"), counted(t.ambiguous, "ambiguous"), counted(t.faster, "faster"),
+              counted(t.same, "same"), counted(t.not_timed, "not timed")},
+             ", ");
   const auto labelled = [](const char* label, const std::string& value) {
     return value.empty() ? std::string() : fmt::format("{}: {}", label, value);
   };
@@ -214,7 +220,8 @@ std::string limits_text(const CompareRules& rules) {
 std::vector<const CompareRow*> shown_rows(const ComparedCase& c, bool everything) {
   std::vector<const CompareRow*> rows;
   for (const CompareRow& row : c.rows)
-    if (everything || row.verdict != Verdict::same || (row.stage.empty() && row.metric == Metric::median_us)) rows.push_back(&row);
+    if (everything || row.verdict != Verdict::same || (row.stage.empty() && row.metric == Metric::median_us))
+      rows.push_back(&row);
   return rows;
 }
 
@@ -224,7 +231,8 @@ std::string render_comparison(const Comparison& comparison, std::string_view for
   if (format == "json") return comparison_json(comparison);
   if (format == "junit") return comparison_junit(comparison);
   const std::vector<std::string> names = {"table", "md", "json", "junit"};
-  throw UserError(fmt::format("a comparison has no format '{}' (formats: {}){}", format, join(names), did_you_mean(format, names)));
+  throw UserError(
+      fmt::format("a comparison has no format '{}' (formats: {}){}", format, join(names), did_you_mean(format, names)));
 }
 
 }  // namespace sdm

@@ -28,21 +28,25 @@ std::string tile(const std::string& value, std::string_view what) {
 
 std::string header(const Report& report) {
   const Tally sum = tally(report);
-  std::string name = report.cases.empty() ? "sdm-bench" : report.cases.front().id.substr(0, report.cases.front().id.find('/'));
+  std::string name =
+      report.cases.empty() ? "sdm-bench" : report.cases.front().id.substr(0, report.cases.front().id.find('/'));
   std::string out = fmt::format("<header><h1>{}</h1><p class=\"lead\">{}</p>", text(name), text(title_line(report)));
   if (report.run.status == "interrupted") out += "<p class=\"reason\">This run was interrupted: cases are missing.</p>";
   std::size_t checks = 0, passed = 0;
   for (const CaseResult& result : report.cases)
     for (const CheckResult& check : result.checks) {
-      checks += check.status == CheckResult::Status::passed || check.status == CheckResult::Status::failed || check.status == CheckResult::Status::error;
+      checks += check.status == CheckResult::Status::passed || check.status == CheckResult::Status::failed ||
+                check.status == CheckResult::Status::error;
       passed += check.status == CheckResult::Status::passed;
     }
-  out += "<div class=\"tiles\">" + tile(fmt::format("{} of {}", sum.passed, sum.cases), sum.cases == 1 ? "case passed" : "cases passed");
+  out += "<div class=\"tiles\">" +
+         tile(fmt::format("{} of {}", sum.passed, sum.cases), sum.cases == 1 ? "case passed" : "cases passed");
   if (sum.failed + sum.other > 0) out += tile(fmt::format("{}", sum.failed + sum.other), "failed or could not run");
   if (checks > 0) out += tile(fmt::format("{} of {}", passed, checks), "checks passed");
   if (sum.seconds) out += tile(human_seconds(*sum.seconds), "run time");
   for (const DeviceInfo& device : report.devices)
-    if (device.memory_bytes) out += tile(human_bytes(static_cast<double>(*device.memory_bytes)), "memory of " + device.name);
+    if (device.memory_bytes)
+      out += tile(human_bytes(static_cast<double>(*device.memory_bytes)), "memory of " + device.name);
   return out + "</div></header>\n";
 }
 
@@ -57,11 +61,13 @@ std::string pass_time(const CaseResult& result, std::string_view pass) {
 std::string slowest_stage(const CaseResult& result) {
   const StageTiming* slowest = nullptr;
   for (const StageTiming& stage : result.stages)
-    if (!stage.time.samples_us.empty() && stage.l2 == result.stages.front().l2 && (!slowest || stage.time.median_us > slowest->time.median_us))
+    if (!stage.time.samples_us.empty() && stage.l2 == result.stages.front().l2 &&
+        (!slowest || stage.time.median_us > slowest->time.median_us))
       slowest = &stage;
   if (!slowest) return "–";
   std::string out = text(slowest->name);
-  if (slowest->roof_percent && std::isfinite(*slowest->roof_percent)) out += fmt::format(" ({:.0f} % of the roof)", *slowest->roof_percent);
+  if (slowest->roof_percent && std::isfinite(*slowest->roof_percent))
+    out += fmt::format(" ({:.0f} % of the roof)", *slowest->roof_percent);
   return out;
 }
 
@@ -70,11 +76,14 @@ std::string overview(const Report& report) {
   for (std::size_t i = 0; i < report.cases.size(); ++i) {
     const CaseResult& result = report.cases[i];
     rows += fmt::format(
-        "<tr><td><a href=\"#case-{}\">{}</a></td><td>{}</td><td class=\"num\">{}</td><td class=\"num\">{}</td><td>{}</td><td class=\"num\">{}</td></tr>\n", i,
-        text(result.id), chip(name_of(result.status)), pass_time(result, "forward"), pass_time(result, "backward"), slowest_stage(result),
+        "<tr><td><a href=\"#case-{}\">{}</a></td><td>{}</td><td class=\"num\">{}</td><td "
+        "class=\"num\">{}</td><td>{}</td><td class=\"num\">{}</td></tr>\n",
+        i, text(result.id), chip(name_of(result.status)), pass_time(result, "forward"), pass_time(result, "backward"),
+        slowest_stage(result),
         result.peak_memory_bytes ? human_bytes(static_cast<double>(*result.peak_memory_bytes)) : "–");
   }
-  return "<h2>Overview</h2><div class=\"card scroll\"><table><tr><th>case</th><th>status</th><th class=\"num\">forward</th><th class=\"num\">backward</th>"
+  return "<h2>Overview</h2><div class=\"card scroll\"><table><tr><th>case</th><th>status</th><th "
+         "class=\"num\">forward</th><th class=\"num\">backward</th>"
          "<th>slowest stage</th><th class=\"num\">memory</th></tr>\n" +
          rows + "</table></div>\n";
 }
@@ -103,7 +112,9 @@ std::string device_card(const DeviceInfo& device) {
   facts.add("uuid", device.uuid);
   facts.add("PCI", device.pci_id);
   facts.add("driver", device.driver);
-  if (device.compute_capability) facts.add("compute capability", fmt::format("{}.{}", *device.compute_capability / 10, *device.compute_capability % 10));
+  if (device.compute_capability)
+    facts.add("compute capability",
+              fmt::format("{}.{}", *device.compute_capability / 10, *device.compute_capability % 10));
   if (device.multiprocessors) facts.add("multiprocessors", fmt::format("{}", *device.multiprocessors));
   if (device.memory_bytes) facts.add("memory", human_bytes(static_cast<double>(*device.memory_bytes)));
   if (device.l2_bytes) facts.add("L2", human_bytes(static_cast<double>(*device.l2_bytes)));
@@ -137,14 +148,17 @@ std::string environment(const Report& report) {
   cards += run.card("Run");
   Facts roof;
   for (const RoofPoint& point : report.roof)
-    roof.add(point.row_bytes > 0 ? fmt::format("{}, rows of {}", point.kind, human_bytes(static_cast<double>(point.row_bytes))) : point.kind,
+    roof.add(point.row_bytes > 0
+                 ? fmt::format("{}, rows of {}", point.kind, human_bytes(static_cast<double>(point.row_bytes)))
+                 : point.kind,
              with_thousands(point.bytes_per_second * 1e-9, 1) + " GB/s");
   cards += roof.card("Roof, measured in this run");
   return "<h2>Environment</h2><div class=\"two\">" + cards + "</div>\n";
 }
 
 std::string reading_help(const Report& report) {
-  const bool timed = std::any_of(report.cases.begin(), report.cases.end(), [](const CaseResult& c) { return !c.stages.empty(); });
+  const bool timed =
+      std::any_of(report.cases.begin(), report.cases.end(), [](const CaseResult& c) { return !c.stages.empty(); });
   if (!timed) return "";
   return "<div class=\"legend\"><span><i style=\"background:var(--bar)\"></i>median time of the stage in a pass</span>"
          "<span><i style=\"background:var(--roof)\"></i>share of it that its bytes would take at the roof</span>"
@@ -176,27 +190,36 @@ std::string check_matrix(const Report& report) {
     rows += fmt::format("<tr><td><a href=\"#case-{}\">{}</a></td>", i, text(report.cases[i].id));
     for (const std::string& name : names) {
       const auto& checks = report.cases[i].checks;
-      const auto check = std::find_if(checks.begin(), checks.end(), [&](const CheckResult& c) { return c.name == name; });
+      const auto check =
+          std::find_if(checks.begin(), checks.end(), [&](const CheckResult& c) { return c.name == name; });
       using Status = CheckResult::Status;
       std::string_view kind = "open", sign = "·";
       if (check != checks.end()) {
-        if (check->status == Status::passed) kind = "yes", sign = "✓";
-        else if (check->status == Status::failed || check->status == Status::error) kind = "no", sign = "✗";
-        else sign = "–";
+        if (check->status == Status::passed)
+          kind = "yes", sign = "✓";
+        else if (check->status == Status::failed || check->status == Status::error)
+          kind = "no", sign = "✗";
+        else
+          sign = "–";
       }
-      rows += fmt::format("<td class=\"mark {}\" title=\"{}\">{}</td>", kind, check == checks.end() ? "not asked" : text(check->detail), sign);
+      rows += fmt::format("<td class=\"mark {}\" title=\"{}\">{}</td>", kind,
+                          check == checks.end() ? "not asked" : text(check->detail), sign);
     }
     rows += "</tr>\n";
   }
   return "<h2>Checks</h2><div class=\"card scroll\"><table>" + head + "</tr>\n" + rows +
-         "</table><div class=\"legend\"><span>✓ passed</span><span>✗ failed</span><span>– does not apply</span><span>· not asked</span></div></div>\n";
+         "</table><div class=\"legend\"><span>✓ passed</span><span>✗ failed</span><span>– does not apply</span><span>· "
+         "not asked</span></div></div>\n";
 }
 
 }  // namespace html
 
 std::string render_html(const Report& report, const RenderOptions&) {
-  std::string out = "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">";
-  out += fmt::format("<title>{}</title><style>{}</style></head><body><main>\n", html::text(summary_line(report)), html::style_sheet());
+  std::string out =
+      "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" "
+      "content=\"width=device-width, initial-scale=1\">";
+  out += fmt::format("<title>{}</title><style>{}</style></head><body><main>\n", html::text(summary_line(report)),
+                     html::style_sheet());
   out += html::header(report) + html::overview(report) + html::check_matrix(report);
   std::string sweeps;
   for (const html::Sweep& sweep : html::find_sweeps(report.cases)) sweeps += html::sweep_section(sweep);

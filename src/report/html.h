@@ -5,8 +5,8 @@
 
 #include "report/result.h"
 
-// The parts of the HTML report; render_html (report/render.h) puts them together. Every part escapes its text and fetches
-// nothing: one file that opens anywhere, also without a network, on a phone and in print.
+// The parts of the HTML report; render_html (report/render.h) puts them together. Every part escapes its text and
+// fetches nothing: one file that opens anywhere, also without a network, on a phone and in print.
 
 namespace sdm::html {
 
@@ -22,7 +22,8 @@ std::string chip(std::string_view word);
 /// The style sheet: light and dark by the reader's preference, light in print.
 std::string_view style_sheet();
 
-/// A case: status, workload, times as bars, samples as box plots, checks, digests. `index` makes the anchor "case-<index>".
+/// A case: status, workload, times as bars, samples as box plots, checks, digests. `index` makes the anchor
+/// "case-<index>".
 std::string case_section(const CaseResult& result, std::size_t index);
 
 /// A matrix of cases and checks; empty without checks.
@@ -34,8 +35,8 @@ struct Sweep {
     double x;
     const CaseResult* result;
   };
-  std::string param;   ///< "chunk"
-  std::string where;   ///< the case id without the parameter
+  std::string param;          ///< "chunk"
+  std::string where;          ///< the case id without the parameter
   std::vector<Point> points;  ///< ascending in x, at least two
 };
 std::vector<Sweep> find_sweeps(const std::vector<CaseResult>& cases);

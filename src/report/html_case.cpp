@@ -22,7 +22,8 @@ struct Block {
 std::vector<Block> blocks_of(const CaseResult& result) {
   std::vector<Block> blocks;
   for (const TimingRow& row : timing_rows(result)) {
-    const bool fits = !blocks.empty() && !row.is_pass && blocks.back().pass.pass == row.pass && blocks.back().pass.l2 == row.l2;
+    const bool fits =
+        !blocks.empty() && !row.is_pass && blocks.back().pass.pass == row.pass && blocks.back().pass.l2 == row.l2;
     if (!fits) {
       Block block;
       block.pass.pass = row.pass, block.pass.l2 = row.l2, block.pass.is_pass = true;
@@ -56,7 +57,8 @@ double plot_span(const Block& block) {
 }
 
 std::string vertical(double x, double top, double bottom, std::string_view classes) {
-  return fmt::format("<line class=\"{}\" x1=\"{:.2f}\" x2=\"{:.2f}\" y1=\"{}\" y2=\"{}\"/>", classes, x, x, top, bottom);
+  return fmt::format("<line class=\"{}\" x1=\"{:.2f}\" x2=\"{:.2f}\" y1=\"{}\" y2=\"{}\"/>", classes, x, x, top,
+                     bottom);
 }
 
 /// Samples around their median, +-span: dots, whiskers from min to max, a box from quartile to quartile.
@@ -72,24 +74,29 @@ std::string box_plot(const SampleStats& time, double span) {
   for (std::size_t i = 0; i < shown; ++i)
     marks += vertical(x(samples[shown == 1 ? 0 : i * (samples.size() - 1) / (shown - 1)]), 6, 12, "dot");
   marks += vertical(50, 2, 16, "mid");
-  const std::string says = fmt::format("{} samples: min {}, quartiles {} – {}, max {}", samples.size(), human_microseconds(samples.front()),
-                                       human_microseconds(time.q1_us), human_microseconds(time.q3_us), human_microseconds(samples.back()));
+  const std::string says =
+      fmt::format("{} samples: min {}, quartiles {} – {}, max {}", samples.size(), human_microseconds(samples.front()),
+                  human_microseconds(time.q1_us), human_microseconds(time.q3_us), human_microseconds(samples.back()));
   return fmt::format(
-      "<svg class=\"box\" viewBox=\"0 0 100 18\" height=\"18\" preserveAspectRatio=\"none\" role=\"img\" aria-label=\"{0}\"><title>{0}</title>{1}</svg>",
+      "<svg class=\"box\" viewBox=\"0 0 100 18\" height=\"18\" preserveAspectRatio=\"none\" role=\"img\" "
+      "aria-label=\"{0}\"><title>{0}</title>{1}</svg>",
       text(says), marks);
 }
 
 std::string stage_row(const TimingRow& row, double longest, double span) {
   const bool measured = row.time && !row.time->samples_us.empty();
   const double width = measured && longest > 0 ? 100 * row.time->median_us / longest : 0;
-  const double roof = row.roof_percent && std::isfinite(*row.roof_percent) ? std::clamp(*row.roof_percent, 0.0, 100.0) : 0;
+  const double roof =
+      row.roof_percent && std::isfinite(*row.roof_percent) ? std::clamp(*row.roof_percent, 0.0, 100.0) : 0;
   std::string says = fmt::format("{}: {}", row.stage, measured ? human_microseconds(row.time->median_us) : "not timed");
   if (row.calls) says += fmt::format(", {} calls", *row.calls);
-  if (row.bytes_per_second && std::isfinite(*row.bytes_per_second)) says += fmt::format(", {} GB/s", with_thousands(*row.bytes_per_second * 1e-9, 1));
+  if (row.bytes_per_second && std::isfinite(*row.bytes_per_second))
+    says += fmt::format(", {} GB/s", with_thousands(*row.bytes_per_second * 1e-9, 1));
   if (row.roof_percent) says += fmt::format(", {} % of the roof", with_thousands(*row.roof_percent, 1));
   const std::string variant = variant_label(row.variant);
   return fmt::format(
-      "<div class=\"row\" title=\"{}\"><div class=\"n\">{}{}</div><div class=\"bar\"><i style=\"width:{:.2f}%\"><b style=\"width:{:.1f}%\"></b></i></div>"
+      "<div class=\"row\" title=\"{}\"><div class=\"n\">{}{}</div><div class=\"bar\"><i style=\"width:{:.2f}%\"><b "
+      "style=\"width:{:.1f}%\"></b></i></div>"
       "<div class=\"t\">{}</div><div class=\"r\">{}</div>{}</div>\n",
       text(says), text(row.stage), variant.empty() ? "" : fmt::format("<small>{}</small>", text(variant)), width, roof,
       measured ? text(human_microseconds(row.time->median_us)) : "–",
@@ -109,13 +116,16 @@ std::string block_html(const Block& block) {
   std::string total = "<h4>" + text(row_label(block.pass)) + "</h4>";
   if (time && !time->samples_us.empty()) {
     const double spread = time->median_us > 0 ? 100 * (time->q3_us - time->q1_us) / time->median_us : 0;
-    total += fmt::format("<b>{}</b><span>IQR {:.1f} % of {} samples</span>", text(human_microseconds(time->median_us)), spread, time->samples_us.size());
+    total += fmt::format("<b>{}</b><span>IQR {:.1f} % of {} samples</span>", text(human_microseconds(time->median_us)),
+                         spread, time->samples_us.size());
   }
   std::string out = "<div class=\"pass\"><div class=\"total\">" + total + "</div>\n";
   if (!block.stages.empty())
-    out += fmt::format("<div class=\"row key\"><div>stage</div><div class=\"bk\">time</div><div class=\"t\">median</div><div class=\"r\">{}</div>"
-                       "<div class=\"sk\">samples ±{:.0f} %</div></div>\n",
-                       any_roof ? "roof" : "", 100 * span);
+    out += fmt::format(
+        "<div class=\"row key\"><div>stage</div><div class=\"bk\">time</div><div class=\"t\">median</div><div "
+        "class=\"r\">{}</div>"
+        "<div class=\"sk\">samples ±{:.0f} %</div></div>\n",
+        any_roof ? "roof" : "", 100 * span);
   for (const TimingRow& row : block.stages) out += stage_row(row, longest, span);
   return out + "</div>\n";
 }
@@ -125,11 +135,13 @@ std::string checks_html(const CaseResult& result) {
   for (const CheckResult& check : result.checks) {
     std::string detail = text(check.detail);
     if (!check.rerun.empty()) detail += "<br><code>" + text(check.rerun) + "</code>";
-    rows += fmt::format("<tr><td>{}</td><td>{}</td><td>{}</td></tr>\n", text(check.name), chip(name_of(check.status)), detail);
+    rows += fmt::format("<tr><td>{}</td><td>{}</td><td>{}</td></tr>\n", text(check.name), chip(name_of(check.status)),
+                        detail);
   }
   if (rows.empty()) return "";
-  return fmt::format("<details{}><summary>Checks ({})</summary><div class=\"scroll\"><table>{}</table></div></details>\n",
-                     result.status == CaseStatus::failed ? " open" : "", result.checks.size(), rows);
+  return fmt::format(
+      "<details{}><summary>Checks ({})</summary><div class=\"scroll\"><table>{}</table></div></details>\n",
+      result.status == CaseStatus::failed ? " open" : "", result.checks.size(), rows);
 }
 
 std::string digests_html(const CaseResult& result) {
@@ -137,21 +149,26 @@ std::string digests_html(const CaseResult& result) {
   std::size_t count = 0;
   for (const auto& [stage, tensors] : result.digests)
     for (const auto& [tensor, hex] : tensors) {
-      rows += fmt::format("<tr><td>{}</td><td>{}</td><td><code>{}</code></td></tr>\n", text(stage), text(tensor), text(hex));
+      rows += fmt::format("<tr><td>{}</td><td>{}</td><td><code>{}</code></td></tr>\n", text(stage), text(tensor),
+                          text(hex));
       ++count;
     }
   if (rows.empty()) return "";
-  return fmt::format("<details><summary>Digests of {} tensors (XXH3-128)</summary><div class=\"scroll\"><table>{}</table></div></details>\n", count, rows);
+  return fmt::format(
+      "<details><summary>Digests of {} tensors (XXH3-128)</summary><div "
+      "class=\"scroll\"><table>{}</table></div></details>\n",
+      count, rows);
 }
 
 }  // namespace
 
 std::string case_section(const CaseResult& result, std::size_t index) {
-  std::string out = fmt::format("<section class=\"card\" id=\"case-{}\"><div class=\"head\"><h3>{}</h3>{}</div>\n", index, text(result.id),
-                                chip(name_of(result.status)));
+  std::string out = fmt::format("<section class=\"card\" id=\"case-{}\"><div class=\"head\"><h3>{}</h3>{}</div>\n",
+                                index, text(result.id), chip(name_of(result.status)));
   if (!result.reason.empty()) out += element("p", "reason", text(result.reason));
   std::string params;
-  for (const auto& [key, value] : result.params) params += fmt::format("<span>{} <b>{}</b></span> ", text(key), text(value));
+  for (const auto& [key, value] : result.params)
+    params += fmt::format("<span>{} <b>{}</b></span> ", text(key), text(value));
   if (!params.empty()) out += element("p", "params", params);
   const std::string facts = join(fact_phrases(result), " · ");
   if (!facts.empty()) out += element("p", "facts", text(facts));

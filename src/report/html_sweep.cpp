@@ -30,7 +30,8 @@ std::string id_without(const std::string& id, const std::string& param, const st
 }
 
 bool timed(const CaseResult& result) {
-  return std::any_of(result.passes.begin(), result.passes.end(), [](const PassTiming& pass) { return !pass.time.samples_us.empty(); });
+  return std::any_of(result.passes.begin(), result.passes.end(),
+                     [](const PassTiming& pass) { return !pass.time.samples_us.empty(); });
 }
 
 struct Line {
@@ -92,7 +93,8 @@ class Chart {
     for (std::size_t i = 0; i < lines_.size(); ++i)
       legend += fmt::format("<span><i style=\"background:var(--s{})\"></i>{}</span>", i, text(lines_[i].name));
     return fmt::format(
-        "<div class=\"chart\"><h4>{0}</h4><svg viewBox=\"0 0 {1} {2}\" role=\"img\" aria-label=\"{0}\">{3}{4}</svg><div class=\"legend\">{5}</div></div>\n",
+        "<div class=\"chart\"><h4>{0}</h4><svg viewBox=\"0 0 {1} {2}\" role=\"img\" "
+        "aria-label=\"{0}\">{3}{4}</svg><div class=\"legend\">{5}</div></div>\n",
         text(title), kWidth, kHeight, axes(), curves(), legend);
   }
 
@@ -108,17 +110,21 @@ class Chart {
   std::string axes() const {
     std::string out;
     for (double us = 0; us <= top_ * 1.0001; us += step_) {
-      out += fmt::format("<line class=\"grid\" x1=\"{}\" x2=\"{}\" y1=\"{:.1f}\" y2=\"{:.1f}\"/>", kLeft, kWidth - kRight, y(us), y(us));
-      out += fmt::format("<text x=\"{}\" y=\"{:.1f}\" text-anchor=\"end\">{}</text>", kLeft - 8, y(us) + 4, us == 0 ? "0" : text(human_microseconds(us)));
+      out += fmt::format("<line class=\"grid\" x1=\"{}\" x2=\"{}\" y1=\"{:.1f}\" y2=\"{:.1f}\"/>", kLeft,
+                         kWidth - kRight, y(us), y(us));
+      out += fmt::format("<text x=\"{}\" y=\"{:.1f}\" text-anchor=\"end\">{}</text>", kLeft - 8, y(us) + 4,
+                         us == 0 ? "0" : text(human_microseconds(us)));
     }
     double last = -1e9;
     for (const Sweep::Point& point : sweep_.points) {
       if (x(point.x) - last < 36) continue;  // labels must not run into each other
       last = x(point.x);
-      out += fmt::format("<text x=\"{:.1f}\" y=\"{}\" text-anchor=\"middle\">{:g}</text>", last, kHeight - kBottom + 18, point.x);
+      out += fmt::format("<text x=\"{:.1f}\" y=\"{}\" text-anchor=\"middle\">{:g}</text>", last, kHeight - kBottom + 18,
+                         point.x);
     }
-    return out + fmt::format("<text x=\"{:.1f}\" y=\"{}\" text-anchor=\"middle\">{}{}</text>", (kLeft + kWidth - kRight) / 2, kHeight - 5,
-                             text(sweep_.param), log_ ? " (log scale)" : "");
+    return out + fmt::format("<text x=\"{:.1f}\" y=\"{}\" text-anchor=\"middle\">{}{}</text>",
+                             (kLeft + kWidth - kRight) / 2, kHeight - 5, text(sweep_.param),
+                             log_ ? " (log scale)" : "");
   }
 
   std::string curves() const {
@@ -127,8 +133,10 @@ class Chart {
       std::string path, dots;
       for (const auto& [at, us] : lines_[i].points) {
         path += fmt::format("{:.1f},{:.1f} ", x(at), y(us));
-        dots += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"4.5\" style=\"fill:var(--s{})\"><title>{} at {:g}: {}</title></circle>", x(at), y(us), i,
-                            text(lines_[i].name), at, text(human_microseconds(us)));
+        dots += fmt::format(
+            "<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"4.5\" style=\"fill:var(--s{})\"><title>{} at {:g}: "
+            "{}</title></circle>",
+            x(at), y(us), i, text(lines_[i].name), at, text(human_microseconds(us)));
       }
       out += fmt::format("<polyline points=\"{}\" style=\"stroke:var(--s{})\"/>{}", path, i, dots);
     }
@@ -160,7 +168,8 @@ std::vector<Sweep> find_sweeps(const std::vector<CaseResult>& cases) {
     }
     for (auto& [group, points] : groups) {
       std::stable_sort(points.begin(), points.end(), [](const auto& a, const auto& b) { return a.x < b.x; });
-      points.erase(std::unique(points.begin(), points.end(), [](const auto& a, const auto& b) { return a.x == b.x; }), points.end());
+      points.erase(std::unique(points.begin(), points.end(), [](const auto& a, const auto& b) { return a.x == b.x; }),
+                   points.end());
       if (points.size() >= 2) sweeps.push_back({key, group.first, std::move(points)});
     }
   }
@@ -172,8 +181,10 @@ std::string sweep_section(const Sweep& sweep) {
   if (const auto passes = lines_of(sweep, false); !passes.empty()) charts += Chart(sweep, passes).html("Passes");
   if (const auto stages = lines_of(sweep, true); !stages.empty()) charts += Chart(sweep, stages).html("Slowest stages");
   if (charts.empty()) return "";
-  return fmt::format("<section class=\"card\"><div class=\"head\"><h3>{}</h3><span class=\"chip\">over {}</span></div><br>\n<div class=\"charts\">{}</div></section>\n",
-                     text(sweep.where), text(sweep.param), charts);
+  return fmt::format(
+      "<section class=\"card\"><div class=\"head\"><h3>{}</h3><span class=\"chip\">over {}</span></div><br>\n<div "
+      "class=\"charts\">{}</div></section>\n",
+      text(sweep.where), text(sweep.param), charts);
 }
 
 }  // namespace sdm::html

@@ -31,7 +31,8 @@ struct Calls final : StageObserver {
 class Side {
  public:
   Side(const Case& c, const SparseInputs& inputs, const AbEnvironment& environment)
-      : case_(c), backend_(environment.backend),
+      : case_(c),
+        backend_(environment.backend),
         session_(std::get<SparseWorkload>(c.workload), inputs, environment.backend, environment.threads, c.variants) {}
 
   /// What does not need a clock: digests, variants, recordings.
@@ -44,7 +45,8 @@ class Side {
     result.geometry = {{"gather_groups", session_.buffers().gather_groups},
                        {"gather_grad_groups", session_.buffers().gather_grad_groups},
                        {"contract_version", kContractVersion}};
-    for (const Pass pass : {Pass::forward, Pass::backward}) passes_[static_cast<std::size_t>(pass)] = recorded([this, pass] { session_.run(pass); });
+    for (const Pass pass : {Pass::forward, Pass::backward})
+      passes_[static_cast<std::size_t>(pass)] = recorded([this, pass] { session_.run(pass); });
   }
 
   double sample_pass(Pass pass, bool cold) {
@@ -88,7 +90,9 @@ class Side {
 class Interleaver {
  public:
   Interleaver(const Case& a, const Case& b, const AbEnvironment& environment, std::array<CaseResult*, 2> results)
-      : env_(environment), timing_(a.timing), results_(results),
+      : env_(environment),
+        timing_(a.timing),
+        results_(results),
         inputs_(generate_inputs(std::get<SparseWorkload>(a.workload), environment.threads)),
         sides_{std::make_unique<Side>(a, inputs_, environment), std::make_unique<Side>(b, inputs_, environment)} {
     if (env_.quick) {
@@ -136,14 +140,17 @@ class Interleaver {
       converged = steady();
       if (stopped() || std::chrono::duration<double>(Clock::now() - start).count() >= seconds) break;
     }
-    return {sample_stats(std::move(samples[0]), throttled[0], converged), sample_stats(std::move(samples[1]), throttled[1], converged)};
+    return {sample_stats(std::move(samples[0]), throttled[0], converged),
+            sample_stats(std::move(samples[1]), throttled[1], converged)};
   }
 
   void time_pass(Pass pass) {
     if (stopped()) return;
     phase(pass == Pass::forward ? "time forward" : "time backward");
-    const auto times = alternate([&](std::size_t side) { return sides_[side]->sample_pass(pass, cold_); }, timing_.max_seconds);
-    for (std::size_t i = 0; i < 2; ++i) results_[i]->passes.push_back({.name = std::string(name_of(pass)), .l2 = l2(), .time = times[i]});
+    const auto times =
+        alternate([&](std::size_t side) { return sides_[side]->sample_pass(pass, cold_); }, timing_.max_seconds);
+    for (std::size_t i = 0; i < 2; ++i)
+      results_[i]->passes.push_back({.name = std::string(name_of(pass)), .l2 = l2(), .time = times[i]});
   }
 
   void time_stage(std::string_view stage) {
@@ -152,10 +159,14 @@ class Interleaver {
       const std::array work = {sides_[0]->stage_work(pass, stage), sides_[1]->stage_work(pass, stage)};
       if (work[0].second == 0 || work[1].second == 0) continue;
       phase("time stages");
-      const auto times = alternate([&](std::size_t side) { return sides_[side]->timed(work[side].first, cold_); }, std::max(0.05, timing_.max_seconds / 10));
+      const auto times = alternate([&](std::size_t side) { return sides_[side]->timed(work[side].first, cold_); },
+                                   std::max(0.05, timing_.max_seconds / 10));
       for (std::size_t i = 0; i < 2; ++i)
-        results_[i]->stages.push_back(
-            {.name = std::string(stage), .pass = std::string(name_of(pass)), .l2 = l2(), .calls = work[i].second, .time = times[i]});
+        results_[i]->stages.push_back({.name = std::string(stage),
+                                       .pass = std::string(name_of(pass)),
+                                       .l2 = l2(),
+                                       .calls = work[i].second,
+                                       .time = times[i]});
     }
   }
 
@@ -200,7 +211,8 @@ std::pair<CaseResult, CaseResult> run_interleaved(const Case& a, const Case& b, 
   } catch (const UserError& error) {
     both(CaseStatus::error, error.what());
   }
-  results.first.wall_seconds = results.second.wall_seconds = std::chrono::duration<double>(Clock::now() - start).count() / 2;
+  results.first.wall_seconds = results.second.wall_seconds =
+      std::chrono::duration<double>(Clock::now() - start).count() / 2;
   return results;
 }
 

@@ -19,13 +19,13 @@ struct AbEnvironment {
 };
 
 /// Runs two forms of one workload in one process and samples them in turn, A, B, A, B, .. (the second of a pair changes
-/// sides every time): what drifts, drifts for both. Passes, then each stage alone where the timing asks for stages; cold where
-/// it asks for cold or both. Both results carry digests, so that the forms can be compared in bits, too. Failures of a side are
-/// in its status and reason; only a lost CUDA context (CudaError.sticky) is thrown.
+/// sides every time): what drifts, drifts for both. Passes, then each stage alone where the timing asks for stages;
+/// cold where it asks for cold or both. Both results carry digests, so that the forms can be compared in bits, too.
+/// Failures of a side are in its status and reason; only a lost CUDA context (CudaError.sticky) is thrown.
 std::pair<CaseResult, CaseResult> run_interleaved(const Case& a, const Case& b, const AbEnvironment& environment);
 
-/// The largest relative difference of the medians of two runs of one build over passes and stages; none without timings.
-/// What a comparison of two builds shows below this is noise.
+/// The largest relative difference of the medians of two runs of one build over passes and stages; none without
+/// timings. What a comparison of two builds shows below this is noise.
 std::optional<double> relative_spread(const CaseResult& a, const CaseResult& b);
 
 }  // namespace sdm

@@ -19,7 +19,9 @@ const std::vector<std::string> kOptional = {"d_reading", "bank", "d_final_bank"}
 class Loader {
  public:
   explicit Loader(const SparseWorkload& workload)
-      : w_(workload), file_(SafetensorsFile::open(workload.distribution.file)), rows_(workload.chunks() * workload.chunk) {}
+      : w_(workload),
+        file_(SafetensorsFile::open(workload.distribution.file)),
+        rows_(workload.chunks() * workload.chunk) {}
 
   SparseInputs load() {
     check_metadata();
@@ -36,7 +38,8 @@ class Loader {
     in.beta = floats("beta", {n, c}, DType::f32);
     if (file_.contains("d_reading")) in.d_reading = floats("d_reading", {n, c, w_.head_dim}, DType::f32);
     if (file_.contains("bank")) in.bank = floats("bank", {w_.rows(), w_.head_dim}, w_.bank_dtype);
-    if (file_.contains("d_final_bank")) in.d_final_bank = floats("d_final_bank", {w_.rows(), w_.head_dim}, w_.grad_dtype);
+    if (file_.contains("d_final_bank"))
+      in.d_final_bank = floats("d_final_bank", {w_.rows(), w_.head_dim}, w_.grad_dtype);
     check_slots("k_idx", in.k_idx, w_.writes);
     check_slots("q_idx", in.q_idx, w_.reads);
     check_range("g", in.g, gates, -std::numeric_limits<float>::max(), 0, "a log-decay is at most 0");
@@ -54,11 +57,12 @@ class Loader {
   /// Sizes that shapes do not tell, or tell only together.
   void check_metadata() const {
     const auto& metadata = file_.metadata();
-    if (const auto version = metadata.find(kCapturedFormat); version != metadata.end() && version->second != kCapturedVersion)
+    if (const auto version = metadata.find(kCapturedFormat);
+        version != metadata.end() && version->second != kCapturedVersion)
       fail("holds inputs of format version {}; this build reads version {}", version->second, kCapturedVersion);
-    const std::pair<const char*, std::int64_t> sizes[] = {{"streams", w_.streams}, {"tokens", w_.tokens}, {"chunk", w_.chunk},
-                                                          {"writes", w_.writes},   {"reads", w_.reads},   {"head_dim", w_.head_dim},
-                                                          {"slots", w_.slots}};
+    const std::pair<const char*, std::int64_t> sizes[] = {
+        {"streams", w_.streams}, {"tokens", w_.tokens},     {"chunk", w_.chunk}, {"writes", w_.writes},
+        {"reads", w_.reads},     {"head_dim", w_.head_dim}, {"slots", w_.slots}};
     for (const auto& [key, value] : sizes)
       if (const auto found = metadata.find(key); found != metadata.end() && found->second != std::to_string(value))
         fail("was made for {} = {}, but workload.{} is {}", key, found->second, key, value);
@@ -71,25 +75,30 @@ class Loader {
       if (std::find(legal.begin(), legal.end(), name) == legal.end())
         fail("holds a tensor '{}' that is no input (inputs: {}){}", name, join(legal), did_you_mean(name, legal));
     for (const std::string& name : kRequired)
-      if (!file_.contains(name)) fail("lacks the tensor '{}' (needed: {}; may be missing: {})", name, join(kRequired), join(kOptional));
+      if (!file_.contains(name))
+        fail("lacks the tensor '{}' (needed: {}; may be missing: {})", name, join(kRequired), join(kOptional));
   }
 
   const StoredTensor& stored(const std::string& name, const std::vector<std::int64_t>& shape) const {
     const StoredTensor& tensor = file_.tensor(name);
     if (tensor.shape != shape)
-      fail("{} has the shape [{}], but the workload asks for [{}]{}", name, fmt::join(tensor.shape, ", "), fmt::join(shape, ", "),
+      fail("{} has the shape [{}], but the workload asks for [{}]{}", name, fmt::join(tensor.shape, ", "),
+           fmt::join(shape, ", "),
            name == "bank" || name == "d_final_bank" ? " (streams*slots, head_dim)" : " (chunks*streams, chunk, ..)");
     return tensor;
   }
 
   std::vector<std::int32_t> indices(const std::string& name, std::int64_t width) const {
     const StoredTensor& tensor = stored(name, {w_.chunks(), w_.chunk, width});
-    if (tensor.type != StoredType::i32 && tensor.type != StoredType::i64) fail("{} is {}; legal: I32, I64", name, name_of(tensor.type));
+    if (tensor.type != StoredType::i32 && tensor.type != StoredType::i64)
+      fail("{} is {}; legal: I32, I64", name, name_of(tensor.type));
     std::vector<std::int32_t> out(static_cast<std::size_t>(tensor.elements()));
     for (std::size_t i = 0; i < out.size(); ++i) {
-      const std::int64_t row = tensor.type == StoredType::i32 ? element<std::int32_t>(tensor, i) : element<std::int64_t>(tensor, i);
+      const std::int64_t row =
+          tensor.type == StoredType::i32 ? element<std::int32_t>(tensor, i) : element<std::int64_t>(tensor, i);
       if (row < 0 || row >= w_.rows())
-        fail("{} names row {} at {}; rows lie in [0, {})", name, row, place(static_cast<std::int64_t>(i) / width), w_.rows());
+        fail("{} names row {} at {}; rows lie in [0, {})", name, row, place(static_cast<std::int64_t>(i) / width),
+             w_.rows());
       out[i] = static_cast<std::int32_t>(row);
     }
     return out;
@@ -106,15 +115,18 @@ class Loader {
   /// rather than rounded, so that what runs is what was captured.
   std::vector<float> floats(const std::string& name, const std::vector<std::int64_t>& shape, DType holds) const {
     const StoredTensor& tensor = stored(name, shape);
-    if (tensor.type != StoredType::f32 && tensor.type != StoredType::bf16) fail("{} is {}; legal: F32, BF16", name, name_of(tensor.type));
+    if (tensor.type != StoredType::f32 && tensor.type != StoredType::bf16)
+      fail("{} is {}; legal: F32, BF16", name, name_of(tensor.type));
     std::vector<float> out(static_cast<std::size_t>(tensor.elements()));
-    const std::int64_t width = out.empty() ? 1 : static_cast<std::int64_t>(out.size()) / shape.front() / (shape.size() > 2 ? shape[1] : 1);
+    const std::int64_t width =
+        out.empty() ? 1 : static_cast<std::int64_t>(out.size()) / shape.front() / (shape.size() > 2 ? shape[1] : 1);
     for (std::size_t i = 0; i < out.size(); ++i) {
       out[i] = tensor.type == StoredType::f32 ? element<float>(tensor, i) : from_bf16(element<bf16_t>(tensor, i));
       const auto where = [&] { return place_in(name, shape, static_cast<std::int64_t>(i), width); };
       if (!std::isfinite(out[i])) fail("{} is {} at {}; every input is finite", name, out[i], where());
       if (holds == DType::bf16 && from_bf16(to_bf16(out[i])) != out[i])
-        fail("{} is {} at {}, which bf16 cannot hold: round it before it is saved, or give the workload the dtype f32", name, out[i], where());
+        fail("{} is {} at {}, which bf16 cannot hold: round it before it is saved, or give the workload the dtype f32",
+             name, out[i], where());
     }
     return out;
   }
@@ -125,7 +137,8 @@ class Loader {
     return fmt::format("stream {}, token {}", chunk % w_.streams, chunk / w_.streams * w_.chunk + row % w_.chunk);
   }
 
-  std::string place_in(const std::string& name, const std::vector<std::int64_t>& shape, std::int64_t i, std::int64_t width) const {
+  std::string place_in(const std::string& name, const std::vector<std::int64_t>& shape, std::int64_t i,
+                       std::int64_t width) const {
     if (name == "bank" || name == "d_final_bank") return fmt::format("row {}, column {}", i / shape[1], i % shape[1]);
     if (shape.size() == 2) return place(i);
     return fmt::format("{}, element {}", place(i / width), i % width);
@@ -142,20 +155,23 @@ class Loader {
       for (std::int64_t i = 0; i < width; ++i) {
         const std::int32_t index = rows[static_cast<std::size_t>(row * width + i)];
         if (index < first || index >= first + w_.slots)
-          fail("{} names row {} at {}, entry {}; rows of that stream lie in [{}, {})", name, index, place(row), i, first, first + w_.slots);
+          fail("{} names row {} at {}, entry {}; rows of that stream lie in [{}, {})", name, index, place(row), i,
+               first, first + w_.slots);
         seen[static_cast<std::size_t>(i)] = {index, i};
       }
       std::sort(seen.begin(), seen.end());
       for (std::size_t i = 1; i < seen.size(); ++i)
         if (seen[i].first == seen[i - 1].first)
-          fail("{} names slot {} twice at {} (entries {} and {}); slots within a token are distinct", name, seen[i].first - first, place(row),
-               seen[i - 1].second, seen[i].second);
+          fail("{} names slot {} twice at {} (entries {} and {}); slots within a token are distinct", name,
+               seen[i].first - first, place(row), seen[i - 1].second, seen[i].second);
     }
   }
 
-  void check_range(const std::string& name, const std::vector<float>& values, std::int64_t width, float low, float high, const char* rule) const {
+  void check_range(const std::string& name, const std::vector<float>& values, std::int64_t width, float low, float high,
+                   const char* rule) const {
     for (std::size_t i = 0; i < values.size(); ++i)
-      if (values[i] < low || values[i] > high) fail("{} is {} at {}; {}", name, values[i], place(static_cast<std::int64_t>(i) / width), rule);
+      if (values[i] < low || values[i] > high)
+        fail("{} is {} at {}; {}", name, values[i], place(static_cast<std::int64_t>(i) / width), rule);
   }
 
   void check_padding(const SparseInputs& in, std::int64_t gates) const {
@@ -164,13 +180,14 @@ class Loader {
         if (!padding(row)) continue;
         for (std::int64_t i = row * width; i < (row + 1) * width; ++i)
           if (values[static_cast<std::size_t>(i)] != 0)
-            fail("{} is {} at {}, which is padding after the last of {} tokens and must be zero", name, values[static_cast<std::size_t>(i)], place(row),
-                 w_.tokens);
+            fail("{} is {} at {}, which is padding after the last of {} tokens and must be zero", name,
+                 values[static_cast<std::size_t>(i)], place(row), w_.tokens);
       }
     };
     zero("k_idx", in.k_idx, w_.writes), zero("q_idx", in.q_idx, w_.reads);
     zero("k", in.k, w_.writes), zero("q", in.q, w_.reads);
-    zero("g", in.g, gates), zero("v", in.v, w_.head_dim), zero("beta", in.beta, 1), zero("d_reading", in.d_reading, w_.head_dim);
+    zero("g", in.g, gates), zero("v", in.v, w_.head_dim), zero("beta", in.beta, 1),
+        zero("d_reading", in.d_reading, w_.head_dim);
   }
 
   const SparseWorkload& w_;

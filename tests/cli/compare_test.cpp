@@ -51,7 +51,8 @@ TEST_F(CompareVerb, AFileAgainstItselfIsTheSame) {
 TEST_F(CompareVerb, ExitCodes) {
   const std::string slower = changed([](Json& r) { for_timings(r, [](Json& t) { scale(t, 2); }); });
   const std::string bits = changed([](Json& r) { r["cases"][0]["digests"]["write"]["bank"] = std::string(32, '0'); });
-  const std::string failed = changed([](Json& r) { r["cases"][0]["status"] = "failed", r["cases"][0]["reason"] = "guards: broken"; });
+  const std::string failed =
+      changed([](Json& r) { r["cases"][0]["status"] = "failed", r["cases"][0]["reason"] = "guards: broken"; });
   const std::string less = changed([](Json& r) { r["cases"].erase(0); });
   EXPECT_EQ(compare(base() + " -- " + slower).exit_code, 3);
   EXPECT_EQ(compare(slower + " -- " + base()).exit_code, 0);
@@ -130,8 +131,10 @@ TEST_F(CompareVerb, OtherGpuSchemaAndContract) {
   EXPECT_NE(schema.err.find("schema is 2; this build reads schema 1"), std::string::npos) << schema.err;
 
   const ToolRun contract = compare(base() + " -- " + changed([](Json& r) {
-    for (Json& c : r["cases"]) c["geometry"]["contract_version"] = "99", c["digests"]["write"]["bank"] = std::string(32, '0');
-  }));
+                                     for (Json& c : r["cases"])
+                                       c["geometry"]["contract_version"] = "99",
+                                       c["digests"]["write"]["bank"] = std::string(32, '0');
+                                   }));
   EXPECT_EQ(contract.exit_code, 0);
   EXPECT_NE(contract.out.find("contract version"), std::string::npos) << contract.out;
 }
@@ -149,7 +152,8 @@ TEST_F(CompareVerb, SeveralFilesASide) {
 
 TEST_F(CompareVerb, ThresholdsFile) {
   const std::string slower = changed([](Json& r) { for_timings(r, [](Json& t) { scale(t, 2); }); });
-  const std::string loose = folder_.write("loose.json", R"({"schema": 1, "metrics": {"median_us": {"relative": 1.5}}})");
+  const std::string loose =
+      folder_.write("loose.json", R"({"schema": 1, "metrics": {"median_us": {"relative": 1.5}}})");
   const std::string wrong = folder_.write("wrong.json", R"({"schema": 1, "metrics": {"medain_us": {}}})");
   EXPECT_EQ(compare(base() + " -- " + slower + " --thresholds " + loose).exit_code, 0);
   EXPECT_EQ(compare(base() + " -- " + slower + " --relative 1.5").exit_code, 0);

@@ -17,7 +17,9 @@ const std::string kSmoke = std::string(SDM_SOURCE_DIR) + "/configs/smoke.json";
 
 class GenVerb : public testing::Test {
  protected:
-  ToolRun gen(const std::string& more) const { return folder_.tool("gen " + kSmoke + " --out " + folder_.file("out") + " " + more); }
+  ToolRun gen(const std::string& more) const {
+    return folder_.tool("gen " + kSmoke + " --out " + folder_.file("out") + " " + more);
+  }
   ScratchFolder folder_;
 };
 
@@ -28,10 +30,12 @@ TEST_F(GenVerb, StoredInputsGiveTheSameBits) {
   EXPECT_NE(made.out.find("smoke_raw_bf16.safetensors"), std::string::npos) << made.out;
 
   const std::string quiet = " --device cpu --no-checks --no-timing --quiet -o ";
-  ASSERT_EQ(folder_.tool("run " + kSmoke + " --filter 'bf16|fp8|int4|i64'" + quiet + folder_.file("a.json")).exit_code, 0);
+  ASSERT_EQ(folder_.tool("run " + kSmoke + " --filter 'bf16|fp8|int4|i64'" + quiet + folder_.file("a.json")).exit_code,
+            0);
   const ToolRun again = folder_.tool("run " + out + "replay.json" + quiet + folder_.file("b.json"));
   ASSERT_EQ(again.exit_code, 0) << again.err;
-  const ToolRun compared = folder_.tool("compare --digests --require-all " + folder_.file("a.json") + " -- " + folder_.file("b.json"));
+  const ToolRun compared =
+      folder_.tool("compare --digests --require-all " + folder_.file("a.json") + " -- " + folder_.file("b.json"));
   EXPECT_EQ(compared.exit_code, 0) << compared.out << compared.err;
 
   // The stored outputs are what the result's digests speak of.
@@ -60,11 +64,13 @@ TEST_F(GenVerb, KeepsWhatIsThereAndLeavesDenseOut) {
 
 TEST_F(GenVerb, ARunOfABrokenFileSaysWhere) {
   ASSERT_EQ(gen("--filter raw_bf16").exit_code, 0);
-  const ToolRun other = folder_.tool("run " + folder_.file("out/replay.json") + " --device cpu --set workload.tokens=39 -o " + folder_.file("r.json"));
+  const ToolRun other = folder_.tool("run " + folder_.file("out/replay.json") +
+                                     " --device cpu --set workload.tokens=39 -o " + folder_.file("r.json"));
   EXPECT_EQ(other.exit_code, 5) << other.err;
   const Json result = Json::parse(text_of(folder_.file("r.json")));
   EXPECT_EQ(result["cases"][0]["status"], "error");
-  EXPECT_NE(result["cases"][0]["reason"].get<std::string>().find("was made for tokens = 40, but workload.tokens is 39"), std::string::npos);
+  EXPECT_NE(result["cases"][0]["reason"].get<std::string>().find("was made for tokens = 40, but workload.tokens is 39"),
+            std::string::npos);
 }
 
 /// The text of the first block ```<language> of a page.
@@ -77,7 +83,8 @@ std::string code_block(const std::string& page, const std::string& language) {
 /// docs/captured_inputs.md: its Python saves a file with the real safetensors package, its config runs it.
 TEST(CapturedFromPython, TheDocumentedSnippetWorks) {
   const ScratchFolder folder;
-  if (folder.shell("python3 -c 'import safetensors, numpy'").exit_code != 0) GTEST_SKIP() << "no safetensors and numpy for python3 here";
+  if (folder.shell("python3 -c 'import safetensors, numpy'").exit_code != 0)
+    GTEST_SKIP() << "no safetensors and numpy for python3 here";
   const std::string page = text_of(std::string(SDM_SOURCE_DIR) + "/docs/captured_inputs.md");
   const std::string model = R"(
 random = np.random.default_rng(5)
@@ -100,7 +107,8 @@ save_inputs("twice.safetensors", **inputs)
   EXPECT_EQ(good.exit_code, 0) << good.err << text_of(folder.file("good.json")).substr(0, 3000);
   const ToolRun bad = folder.shell(run + "--set workload.distribution.file=twice.safetensors -o bad.json");
   EXPECT_EQ(bad.exit_code, 5) << bad.err;
-  EXPECT_NE(text_of(folder.file("bad.json")).find("k_idx names slot 9 twice at stream 1, token 17 (entries 0 and 2)"), std::string::npos);
+  EXPECT_NE(text_of(folder.file("bad.json")).find("k_idx names slot 9 twice at stream 1, token 17 (entries 0 and 2)"),
+            std::string::npos);
 }
 
 }  // namespace

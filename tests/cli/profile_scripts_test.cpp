@@ -13,7 +13,9 @@ class NcuTable : public testing::Test {
   void SetUp() override {
     if (folder_.shell("python3 -c ''").exit_code != 0) GTEST_SKIP() << "no python3 here";
   }
-  ToolRun table(const std::string& arguments) const { return folder_.shell("python3 " + script("ncu_table.py") + " " + arguments); }
+  ToolRun table(const std::string& arguments) const {
+    return folder_.shell("python3 " + script("ncu_table.py") + " " + arguments);
+  }
   ScratchFolder folder_;
 };
 
@@ -67,12 +69,18 @@ TEST(ProfileScripts, AreValidAndExplainThemselves) {
 /// The commands that would run, seen by stand-ins that print their arguments.
 TEST(ProfileScripts, PassFiltersOn) {
   const ScratchFolder folder;
-  const std::string stand_in = folder.write("stand_in", "#!/bin/sh\necho \"$0 $@\" >> " + folder.file("log") + "\n[ \"$1\" = list ] && printf 'a\\nb\\n'\nexit 0\n");
+  const std::string stand_in = folder.write("stand_in", "#!/bin/sh\necho \"$0 $@\" >> " + folder.file("log") +
+                                                            "\n[ \"$1\" = list ] && printf 'a\\nb\\n'\nexit 0\n");
   folder.shell("chmod +x " + stand_in);
-  folder.shell("cd " + folder.file("") + " && SDM_BENCH=" + stand_in + " NSYS=" + stand_in + " " + script("profile_nsys.sh") + " c.json 'a|b' t");
-  EXPECT_NE(text_of(folder.file("log")).find("--capture-range-end=repeat:2"), std::string::npos) << text_of(folder.file("log"));
-  folder.shell("cd " + folder.file("") + " && SDM_BENCH=" + stand_in + " NCU=" + stand_in + " " + script("profile_ncu.sh") + " c.json a gather t");
-  EXPECT_NE(text_of(folder.file("log")).find("--nvtx-include sdm-bench@gather/] --profile-from-start off"), std::string::npos) << text_of(folder.file("log"));
+  folder.shell("cd " + folder.file("") + " && SDM_BENCH=" + stand_in + " NSYS=" + stand_in + " " +
+               script("profile_nsys.sh") + " c.json 'a|b' t");
+  EXPECT_NE(text_of(folder.file("log")).find("--capture-range-end=repeat:2"), std::string::npos)
+      << text_of(folder.file("log"));
+  folder.shell("cd " + folder.file("") + " && SDM_BENCH=" + stand_in + " NCU=" + stand_in + " " +
+               script("profile_ncu.sh") + " c.json a gather t");
+  EXPECT_NE(text_of(folder.file("log")).find("--nvtx-include sdm-bench@gather/] --profile-from-start off"),
+            std::string::npos)
+      << text_of(folder.file("log"));
 }
 
 }  // namespace

@@ -31,7 +31,8 @@ Case small_case() {
 /// Owns a file that is edited tensor by tensor and written again.
 class CapturedFile : public testing::Test {
  protected:
-  CapturedFile() : path_((std::filesystem::temp_directory_path() / ("sdm_captured_" + std::to_string(getpid()))).string()) {}
+  CapturedFile()
+      : path_((std::filesystem::temp_directory_path() / ("sdm_captured_" + std::to_string(getpid()))).string()) {}
   ~CapturedFile() override { std::filesystem::remove(path_); }
 
   struct Editable {
@@ -109,7 +110,9 @@ TEST_F(CapturedFile, ComesBackAsItWas) {
 }
 
 TEST_F(CapturedFile, WhatMayBeMissing) {
-  ASSERT_EQ(load(small_case(), [](Tensors& t, auto&) { t.erase("d_reading"), t.erase("bank"), t.erase("d_final_bank"); }), "");
+  ASSERT_EQ(
+      load(small_case(), [](Tensors& t, auto&) { t.erase("d_reading"), t.erase("bank"), t.erase("d_final_bank"); }),
+      "");
   EXPECT_EQ(loaded_.d_reading, generate_inputs(std::get<SparseWorkload>(small_case().workload), threads_).d_reading);
   EXPECT_TRUE(loaded_.bank.empty());
   expect_refused("lacks the tensor 'beta'", [](Tensors& t) { t.erase("beta"); });
@@ -118,21 +121,28 @@ TEST_F(CapturedFile, WhatMayBeMissing) {
 }
 
 TEST_F(CapturedFile, ShapesAndTypes) {
-  expect_refused("k has the shape [4, 3, 4], but the workload asks for [4, 4, 3]", [](Tensors& t) { t["k"].shape = {4, 3, 4}; });
+  expect_refused("k has the shape [4, 3, 4], but the workload asks for [4, 4, 3]", [](Tensors& t) {
+    t["k"].shape = {4, 3, 4};
+  });
   expect_refused("q_idx is F32; legal: I32, I64", [](Tensors& t) { t["q_idx"].type = StoredType::f32; });
   expect_refused("v is I32; legal: F32, BF16", [](Tensors& t) { t["v"].type = StoredType::i32; });
-  EXPECT_NE(load(small_case(), [](Tensors&, auto& m) { m["tokens"] = "6"; }).find("was made for tokens = 6, but workload.tokens is 5"), std::string::npos);
-  EXPECT_NE(load(small_case(), [](Tensors&, auto& m) { m[kCapturedFormat] = "2"; }).find("format version 2"), std::string::npos);
+  EXPECT_NE(load(small_case(), [](Tensors&, auto& m) { m["tokens"] = "6"; })
+                .find("was made for tokens = 6, but workload.tokens is 5"),
+            std::string::npos);
+  EXPECT_NE(load(small_case(), [](Tensors&, auto& m) { m[kCapturedFormat] = "2"; }).find("format version 2"),
+            std::string::npos);
 }
 
 // Chunks are time-major: chunk 0 is stream 0, chunk 1 is stream 1; token row 5 = chunk 1, token 1.
 TEST_F(CapturedFile, SlotsAreNamedWithTheirToken) {
   expect_refused("k_idx names slot 3 twice at stream 1, token 1 (entries 0 and 2)", [](Tensors& t) {
-    t["k_idx"].set<std::int32_t>(5 * 3 + 0, 8 + 3), t["k_idx"].set<std::int32_t>(5 * 3 + 1, 8 + 1), t["k_idx"].set<std::int32_t>(5 * 3 + 2, 8 + 3);
+    t["k_idx"].set<std::int32_t>(5 * 3 + 0, 8 + 3), t["k_idx"].set<std::int32_t>(5 * 3 + 1, 8 + 1),
+        t["k_idx"].set<std::int32_t>(5 * 3 + 2, 8 + 3);
   });
   expect_refused("q_idx names row 7 at stream 1, token 1, entry 0; rows of that stream lie in [8, 16)",
                  [](Tensors& t) { t["q_idx"].set<std::int32_t>(5 * 2, 7); });
-  expect_refused("k_idx names row -1 at stream 0, token 2; rows lie in [0, 16)", [](Tensors& t) { t["k_idx"].set<std::int32_t>(2 * 3, -1); });
+  expect_refused("k_idx names row -1 at stream 0, token 2; rows lie in [0, 16)",
+                 [](Tensors& t) { t["k_idx"].set<std::int32_t>(2 * 3, -1); });
 }
 
 TEST_F(CapturedFile, ValuesAreChecked) {
@@ -140,10 +150,12 @@ TEST_F(CapturedFile, ValuesAreChecked) {
                  [](Tensors& t) { t["v"].set(5 * 4 + 2, std::numeric_limits<float>::quiet_NaN()); });
   expect_refused("bank is inf at row 3, column 1", [](Tensors& t) { t["bank"].set<std::uint16_t>(3 * 4 + 1, 0x7f80); });
   expect_refused("g is 0.25 at stream 1, token 1; a log-decay is at most 0", [](Tensors& t) { t["g"].set(5, 0.25f); });
-  expect_refused("beta is 1.5 at stream 0, token 3; a write gate lies in [0, 1]", [](Tensors& t) { t["beta"].set(3, 1.5f); });
+  expect_refused("beta is 1.5 at stream 0, token 3; a write gate lies in [0, 1]",
+                 [](Tensors& t) { t["beta"].set(3, 1.5f); });
   // Chunks 2 and 3 are step 1: token row 8 is token 4 of stream 0, row 9 its first padding.
   expect_refused("k is 0.5 at stream 0, token 5, which is padding", [](Tensors& t) { t["k"].set(9 * 3, 0.5f); });
-  expect_refused("k_idx is 2 at stream 0, token 5, which is padding", [](Tensors& t) { t["k_idx"].set<std::int32_t>(9 * 3, 2); });
+  expect_refused("k_idx is 2 at stream 0, token 5, which is padding",
+                 [](Tensors& t) { t["k_idx"].set<std::int32_t>(9 * 3, 2); });
 }
 
 TEST_F(CapturedFile, ABf16WorkloadTakesNoMoreThanBf16) {
@@ -154,7 +166,8 @@ TEST_F(CapturedFile, ABf16WorkloadTakesNoMoreThanBf16) {
     wide.set(0, 0.1f);
     t["k"] = wide;
   });
-  EXPECT_NE(message.find("k is 0.1 at stream 0, token 0, element 0, which bf16 cannot hold"), std::string::npos) << message;
+  EXPECT_NE(message.find("k is 0.1 at stream 0, token 0, element 0, which bf16 cannot hold"), std::string::npos)
+      << message;
 }
 
 TEST(Capture, FileNames) {

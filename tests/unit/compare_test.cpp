@@ -43,7 +43,8 @@ Report report_of(std::vector<CaseResult> cases, const std::string& device = "NVI
   report.tool.version = "0.1.0";
   report.tool.contract_version = 3;
   report.devices = {{.kind = "cuda", .name = device, .uuid = "GPU-1"}};
-  report.run.argv = {"sdm-bench", "run", "a config.json", "--filter", "x", "--quick", "-o", "old.json", "--set", "workload.seed=3"};
+  report.run.argv = {"sdm-bench", "run", "a config.json", "--filter", "x",
+                     "--quick",   "-o",  "old.json",      "--set",    "workload.seed=3"};
   report.cases = std::move(cases);
   return report;
 }
@@ -80,8 +81,10 @@ TEST(Compare, SlowerFasterSame) {
 }
 
 TEST(Compare, BothLimitsMustBePassed) {
-  EXPECT_EQ(row(compare_one(a_case("a", around(100)), a_case("a", around(104, 0.001))), "gather").verdict, Verdict::same);
-  EXPECT_EQ(row(compare_one(a_case("a", around(1)), a_case("a", around(1.4))), "gather").verdict, Verdict::same);  // 0.4 us
+  EXPECT_EQ(row(compare_one(a_case("a", around(100)), a_case("a", around(104, 0.001))), "gather").verdict,
+            Verdict::same);
+  EXPECT_EQ(row(compare_one(a_case("a", around(1)), a_case("a", around(1.4))), "gather").verdict,
+            Verdict::same);  // 0.4 us
   EXPECT_EQ(row(compare_one(a_case("a", around(1)), a_case("a", around(1.6))), "gather").verdict, Verdict::slower);
 }
 
@@ -90,12 +93,14 @@ TEST(Compare, OverlapIsAmbiguousAndNamesTheCommand) {
   EXPECT_EQ(row(c, "gather").verdict, Verdict::ambiguous);
   EXPECT_EQ(row(c, "gather").note, "the quartile intervals overlap");
   EXPECT_EQ(c.outcome, Outcome::good);
-  EXPECT_EQ(c.more_samples,
-            "sdm-bench run 'a config.json' --set workload.seed=3 --set timing.min_samples=80 --set timing.max_seconds=60 "
-            "--filter '^(a/chunk=1\\.5)$' -o more.json");
+  EXPECT_EQ(
+      c.more_samples,
+      "sdm-bench run 'a config.json' --set workload.seed=3 --set timing.min_samples=80 --set timing.max_seconds=60 "
+      "--filter '^(a/chunk=1\\.5)$' -o more.json");
   CompareRules gate;
   gate.require_all = true;
-  EXPECT_EQ(compare_one(a_case("a", around(100, 0.2)), a_case("a", around(110, 0.2)), gate).outcome, Outcome::inconclusive);
+  EXPECT_EQ(compare_one(a_case("a", around(100, 0.2)), a_case("a", around(110, 0.2)), gate).outcome,
+            Outcome::inconclusive);
 }
 
 TEST(Compare, WideSpreadIsNotCalledTheSame) {
@@ -108,7 +113,8 @@ TEST(Compare, FewSamplesDecideNothing) {
   const Comparison c = compare_one(a_case("a", around(100, 0, 1)), a_case("a", around(300, 0, 1)));
   EXPECT_EQ(row(c, "gather").verdict, Verdict::ambiguous);
   EXPECT_EQ(row(c, "gather").note, "the base side has 1 of 8 samples");
-  EXPECT_EQ(row(compare_one(a_case("a", around(100, 0, 1)), a_case("a", around(101, 0, 1))), "gather").verdict, Verdict::same);
+  EXPECT_EQ(row(compare_one(a_case("a", around(100, 0, 1)), a_case("a", around(101, 0, 1))), "gather").verdict,
+            Verdict::same);
 }
 
 TEST(Compare, ZeroAndNullMedians) {
@@ -121,11 +127,13 @@ TEST(Compare, ZeroAndNullMedians) {
   const Comparison null = compare_one(a_case("a", around(1)), a_case("a", sample_stats({}, 0, false)));
   EXPECT_EQ(row(null, "gather").verdict, Verdict::not_timed);
   EXPECT_EQ(null.outcome, Outcome::good);
-  const Comparison neither = compare_one(a_case("a", sample_stats({}, 0, false)), a_case("a", sample_stats({}, 0, false)));
+  const Comparison neither =
+      compare_one(a_case("a", sample_stats({}, 0, false)), a_case("a", sample_stats({}, 0, false)));
   EXPECT_THROW(row(neither, "gather"), std::runtime_error);  // nothing to say
   for (const char* format : {"table", "md", "json", "junit"})
     for (const Comparison* c : {&zero, &null, &neither})
-      for (const char* bad : {"nan", "inf"}) EXPECT_EQ(render_comparison(*c, format, false, true).find(bad), std::string::npos);
+      for (const char* bad : {"nan", "inf"})
+        EXPECT_EQ(render_comparison(*c, format, false, true).find(bad), std::string::npos);
 }
 
 /// The promise of spec 5.6: two runs of one build show no regression, whatever the noise.
@@ -227,13 +235,15 @@ TEST(Compare, MissingAddedAndReordered) {
   rules.require_all = true;
   EXPECT_EQ(compare(side({base}), side({now}), rules).outcome, Outcome::inconclusive);
   // Added alone is no reason to refuse.
-  EXPECT_EQ(compare(side({report_of({a_case("a", around(100))})}), side({report_of({a_case("a", around(100)), a_case("n", around(1))})}), rules)
+  EXPECT_EQ(compare(side({report_of({a_case("a", around(100))})}),
+                    side({report_of({a_case("a", around(100)), a_case("n", around(1))})}), rules)
                 .outcome,
             Outcome::good);
 }
 
 TEST(Compare, StatusesOfTheNewSide) {
-  for (const CaseStatus status : {CaseStatus::failed, CaseStatus::oom, CaseStatus::not_run, CaseStatus::skipped, CaseStatus::error}) {
+  for (const CaseStatus status :
+       {CaseStatus::failed, CaseStatus::oom, CaseStatus::not_run, CaseStatus::skipped, CaseStatus::error}) {
     CaseResult now = a_case("a", around(500));
     now.status = status;
     now.reason = "because";
@@ -241,7 +251,8 @@ TEST(Compare, StatusesOfTheNewSide) {
     const bool failed = status == CaseStatus::failed;
     const CaseResult other = a_case("b", around(1));
     const Report base = report_of({a_case("a", around(100)), other});
-    EXPECT_EQ(compare(side({base}), side({report_of({now, other})}), rules).outcome, failed ? Outcome::failed : Outcome::good);
+    EXPECT_EQ(compare(side({base}), side({report_of({now, other})}), rules).outcome,
+              failed ? Outcome::failed : Outcome::good);
     rules.require_all = true;
     EXPECT_EQ(compare(side({base}), side({report_of({now, other})}), rules).outcome,
               failed ? Outcome::failed : Outcome::inconclusive);
@@ -250,8 +261,9 @@ TEST(Compare, StatusesOfTheNewSide) {
 }
 
 TEST(Compare, NothingInCommonIsInconclusive) {
-  EXPECT_EQ(compare(side({report_of({a_case("a", around(1))})}), side({report_of({a_case("b", around(1))})}), {}).outcome,
-            Outcome::inconclusive);
+  EXPECT_EQ(
+      compare(side({report_of({a_case("a", around(1))})}), side({report_of({a_case("b", around(1))})}), {}).outcome,
+      Outcome::inconclusive);
   EXPECT_EQ(compare(side({report_of({})}), side({report_of({})}), {}).outcome, Outcome::inconclusive);
 }
 
@@ -265,7 +277,8 @@ TEST(Compare, OtherParametersUnderOneIdAreNotComparable) {
 }
 
 TEST(Compare, FilesOfASidePool) {
-  const Report few = report_of({a_case("a", around(100, 0.01, 5))}), slow = report_of({a_case("a", around(120, 0.01, 5))});
+  const Report few = report_of({a_case("a", around(100, 0.01, 5))}),
+               slow = report_of({a_case("a", around(120, 0.01, 5))});
   EXPECT_EQ(row(compare(side({few}), side({slow}), {}), "gather").verdict, Verdict::ambiguous);
   const Comparison c = compare(side({few, few}), side({slow, slow, slow}), {});
   EXPECT_EQ(row(c, "gather").base.samples, 10u);
@@ -327,17 +340,19 @@ TEST(Thresholds, MetricsStagesAndDirections) {
 TEST(Thresholds, EveryProblemIsNamed) {
   CompareRules rules;
   try {
-    read_thresholds("{\n\"metrics\": {\"median\": {}, \"min_us\": {\"relative\": -1, \"direction\": \"lowr\"}},\n"
-                    "\"stages\": {\"gathr\": {}, \"mix\": {\"peak_memory_bytes\": {}}}, \"min_sample\": 3}",
-                    "t.json", rules);
+    read_thresholds(
+        "{\n\"metrics\": {\"median\": {}, \"min_us\": {\"relative\": -1, \"direction\": \"lowr\"}},\n"
+        "\"stages\": {\"gathr\": {}, \"mix\": {\"peak_memory_bytes\": {}}}, \"min_sample\": 3}",
+        "t.json", rules);
     FAIL();
   } catch (const UserError& error) {
     const std::string text = error.what();
-    for (const char* part : {"t.json:1: schema: missing; legal: 1", "t.json:2: metrics.median: unknown key \"median\"",
-                             "did you mean \"median_us\"", "metrics.min_us.relative: -1 is not legal; legal: a number from 0",
-                             "\"lowr\" is not legal; legal: one of lower, higher, either, off; did you mean \"lower\"",
-                             "t.json:3: stages.gathr: unknown key", "did you mean \"gather\"", "is of a case, not of a stage",
-                             "min_sample: unknown key"})
+    for (const char* part :
+         {"t.json:1: schema: missing; legal: 1", "t.json:2: metrics.median: unknown key \"median\"",
+          "did you mean \"median_us\"", "metrics.min_us.relative: -1 is not legal; legal: a number from 0",
+          "\"lowr\" is not legal; legal: one of lower, higher, either, off; did you mean \"lower\"",
+          "t.json:3: stages.gathr: unknown key", "did you mean \"gather\"", "is of a case, not of a stage",
+          "min_sample: unknown key"})
       EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
   }
 }
@@ -345,8 +360,10 @@ TEST(Thresholds, EveryProblemIsNamed) {
 TEST(Compare, EveryFormatOfAMixedComparison) {
   CaseResult worse = a_case("b", around(150)), gone = a_case("gone", around(1)), failed = a_case("c|<x>&\"", around(1));
   failed.status = CaseStatus::failed, failed.reason = "replay: first <difference>";
-  const Report base = report_of({a_case("a", around(100)), a_case("b", around(100)), gone, a_case("c|<x>&\"", around(1))});
-  const Comparison c = compare(side({base}), side({report_of({a_case("a", around(100)), worse, failed, a_case("n", around(2))})}), {});
+  const Report base =
+      report_of({a_case("a", around(100)), a_case("b", around(100)), gone, a_case("c|<x>&\"", around(1))});
+  const Comparison c =
+      compare(side({base}), side({report_of({a_case("a", around(100)), worse, failed, a_case("n", around(2))})}), {});
   const auto json = nlohmann::json::parse(render_comparison(c, "json", false, false));
   EXPECT_EQ(json["outcome"], "failed");
   EXPECT_EQ(json["tally"]["slower"], 1);
@@ -359,7 +376,8 @@ TEST(Compare, EveryFormatOfAMixedComparison) {
   const std::string md = render_comparison(c, "md", false, false);
   EXPECT_NE(md.find("| b | gather (cold) |"), std::string::npos) << md;
   const std::string table = render_comparison(c, "table", false, false);
-  EXPECT_NE(table.find("✗ c|<x>&\"  failed in the new results: replay: first <difference>"), std::string::npos) << table;
+  EXPECT_NE(table.find("✗ c|<x>&\"  failed in the new results: replay: first <difference>"), std::string::npos)
+      << table;
   EXPECT_NE(table.find("4 same"), std::string::npos) << table;
   EXPECT_NE(render_comparison(c, "table", false, true).find("write (cold)"), std::string::npos);
   EXPECT_EQ(render_comparison(c, "table", true, false).find("\x1b[31m") == std::string::npos, false);

@@ -67,7 +67,8 @@ TEST(Html, IsOneBalancedPageThatFetchesNothing) {
     const std::string page = render(random.make(), "html");
     std::string wrong;
     ASSERT_TRUE(balanced(page, wrong)) << wrong;
-    for (const char* outside : {"http:", "https:", "src=", "@import", "url(", "<script"}) ASSERT_EQ(page.find(outside), std::string::npos) << outside;
+    for (const char* outside : {"http:", "https:", "src=", "@import", "url(", "<script"})
+      ASSERT_EQ(page.find(outside), std::string::npos) << outside;
     for (const char* bad : {"nan", "inf%", "width:-", ">inf"}) ASSERT_EQ(page.find(bad), std::string::npos) << bad;
   }
 }
@@ -91,8 +92,9 @@ TEST(Html, ShowsBarsRoofsPlotsAndVerdicts) {
 }
 
 TEST(Html, SweepsAreCasesThatDifferInOneNumber) {
-  std::vector<CaseResult> cases = {swept("s/chunk=64", "64", 3), swept("s/chunk=32", "32", 2), swept("s/chunk=128", "128", 5),
-                                   swept("other", "256", 9, "2"), swept("late/chunk=32", "32", 1)};
+  std::vector<CaseResult> cases = {swept("s/chunk=64", "64", 3), swept("s/chunk=32", "32", 2),
+                                   swept("s/chunk=128", "128", 5), swept("other", "256", 9, "2"),
+                                   swept("late/chunk=32", "32", 1)};
   cases.push_back(swept("s/chunk=512", "512", 1));
   cases.back().passes.clear();  // not timed
   const auto sweeps = html::find_sweeps(cases);
@@ -126,9 +128,10 @@ TEST(Html, ChromiumRendersIt) {
   for (const char* size : {"1200,1600", "390,1600"}) {
     const fs::path picture = folder / "r.png";
     fs::remove(picture);
-    const std::string command =
-        fmt::format("timeout 60 chromium --headless --no-sandbox --disable-gpu --user-data-dir={0} --screenshot={1} --window-size={2} file://{3} > /dev/null 2>&1",
-                    (folder / "profile").string(), picture.string(), size, (folder / "r.html").string());
+    const std::string command = fmt::format(
+        "timeout 60 chromium --headless --no-sandbox --disable-gpu --user-data-dir={0} --screenshot={1} "
+        "--window-size={2} file://{3} > /dev/null 2>&1",
+        (folder / "profile").string(), picture.string(), size, (folder / "r.html").string());
     ASSERT_EQ(std::system(command.c_str()), 0) << command;
     ASSERT_TRUE(fs::exists(picture));
     EXPECT_GT(fs::file_size(picture), 20'000u);  // a blank page compresses to a few kilobytes

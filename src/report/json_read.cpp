@@ -131,6 +131,7 @@ CaseResult read_case(const JsonField& field) {
   result.peak_memory_bytes = field.at("peak_memory_bytes").unsigned_or_null();
   result.timer_floor_us = field.at("timer_floor_us").number_or_null();
   result.wall_seconds = field.at("wall_seconds").number_or_null();
+  if (field.json().contains("aa_spread")) result.aa_spread = field.at("aa_spread").number_or_null();
   result.facts = read_facts(field.at("workload_facts"));
   return result;
 }

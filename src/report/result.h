@@ -87,6 +87,7 @@ struct CaseResult {
   std::optional<std::uint64_t> peak_memory_bytes;
   std::optional<double> timer_floor_us;
   std::optional<double> wall_seconds;
+  std::optional<double> aa_spread;  ///< run --calibrate: relative, between two interleaved runs of this very case
   std::map<std::string, std::int64_t>
       geometry;  ///< bit-relevant parameters: gather_groups, gather_grad_groups, contract_version, ..
   std::optional<WorkloadFacts> facts;

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
-#include "base/digest.h"
 #include "base/error.h"
 #include "numerics/formats.h"
+#include "run/tensor_io.h"
 
 namespace sdm {
 namespace {
@@ -109,11 +109,7 @@ void SparseSession::run_only(Pass pass, std::string_view stage, StageObserver* o
   else backward(executor, plan_, buffers_);
 }
 
-std::vector<std::byte> SparseSession::download(const Tensor& tensor) const {
-  std::vector<std::byte> bytes(tensor.bytes());
-  backend_.download(bytes.data(), tensor.data, bytes.size());
-  return bytes;
-}
+std::vector<std::byte> SparseSession::download(const Tensor& tensor) const { return download_tensor(backend_, tensor); }
 
 std::vector<float> SparseSession::download_floats(const Tensor& tensor) const {
   const std::vector<std::byte> bytes = download(tensor);
@@ -128,23 +124,7 @@ std::vector<float> SparseSession::download_floats(const Tensor& tensor) const {
   return floats;
 }
 
-std::string SparseSession::digest(const Tensor& tensor) const {
-  Digest digest;
-  constexpr std::size_t kPiece = std::size_t{64} << 20;
-  std::vector<std::byte> piece;
-  const auto* at = tensor.as<const std::byte>();
-  for (std::uint64_t done = 0; done < tensor.bytes(); done += kPiece) {
-    const std::size_t size = std::min<std::uint64_t>(kPiece, tensor.bytes() - done);
-    const std::byte* source = at + done;
-    if (backend_.device()) {
-      piece.resize(size);
-      backend_.download(piece.data(), source, size);
-      source = piece.data();
-    }
-    digest.update_values(tensor.dtype, {source, size});
-  }
-  return digest.hex();
-}
+std::string SparseSession::digest(const Tensor& tensor) const { return digest_of(backend_, tensor); }
 
 Digests SparseSession::digests(Pass pass) const {
   std::map<std::string_view, bool> in_forward;

@@ -1,5 +1,7 @@
 #include "run/dense_session.h"
 
+#include <utility>
+
 #include "base/error.h"
 #include "numerics/f16.h"
 #include "pipeline/pick.h"

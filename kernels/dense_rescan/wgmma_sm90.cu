@@ -109,10 +109,24 @@ struct Worker {
   const Maps& maps;
   Place place;
   std::uint32_t base;
-  int group = static_cast<int>(threadIdx.x) / 128, warp = static_cast<int>(threadIdx.x) / 32 % 4, lane = static_cast<int>(threadIdx.x) % 32;
 
+  /// Read anew where it is used: whatever follows from it then costs no registers from chunk to chunk.
+  struct Lane {
+    int warp, lane;  ///< of the warpgroup, of the warp
+  };
+  __device__ __forceinline__ static Lane here() {
+    int thread;
+    asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
+    return {thread / 32 % 4, thread % 32};
+  }
+  /// The same in all lanes, and known to be.
+  __device__ __forceinline__ static int group_index() {
+    int thread;
+    asm volatile("mov.u32 %0, %%tid.x;" : "=r"(thread));
+    return S::kGroups == 1 ? 0 : __shfl_sync(~0u, thread / 128, 0);
+  }
   __device__ __forceinline__ bool leads() const { return threadIdx.x % 128 == 0; }
-  __device__ __forceinline__ void group_barrier() const { named_barrier(2 + group, 128); }
+  __device__ __forceinline__ void group_barrier() const { named_barrier(2 + group_index(), 128); }
   /// Where dq reads all of the state, the warpgroups go in step.
   __device__ __forceinline__ void state_barrier() const {
     if constexpr (S::kDq)
@@ -122,11 +136,14 @@ struct Worker {
   }
   /// The lane's address for four 8 x 8 matrices of a 16 x 16 block: rows 16*warp.. of block m, columns 16*pair of the
   /// group, in a matrix of boxes of `rows` rows.
-  __device__ __forceinline__ std::uint32_t block_address(std::uint32_t matrix, int rows, int m, int pair) const {
-    return matrix + in_boxes(rows, 64 * m + 16 * warp + lane % 8 + lane / 8 % 2 * 8, group * (S::kWidth / 8) + 2 * pair + lane / 16);
+  __device__ __forceinline__ static std::uint32_t block_address(Lane at, int group, std::uint32_t matrix, int rows, int m, int pair) {
+    const int row = 64 * m + 16 * at.warp + at.lane % 8 + at.lane / 8 % 2 * 8;
+    return matrix + in_boxes(rows, row, group * (S::kWidth / 8) + 2 * pair + at.lane / 16);
   }
   template <typename Body>  // body(state row, column of V, first, second)
   __device__ __forceinline__ void for_pairs(State& h, Body&& body) const {
+    const auto [warp, lane] = here();
+    const int group = group_index();
 #pragma unroll
     for (int m = 0; m < kBlocks; ++m)
 #pragma unroll
@@ -139,13 +156,15 @@ struct Worker {
 
   /// io(h) to shared memory, and from there to the checkpoint.
   __device__ __forceinline__ void checkpoint(const State& h, int chunk) const {
+    const Lane at = here();
+    const int group = group_index();
 #pragma unroll
     for (int m = 0; m < kBlocks; ++m)
 #pragma unroll
       for (int pair = 0; pair < kPairs; ++pair) {
         const float* d = &h[m][8 * pair];
         const std::uint32_t packed[4] = {pack<T>(d[0], d[1]), pack<T>(d[2], d[3]), pack<T>(d[4], d[5]), pack<T>(d[6], d[7])};
-        store_matrices(block_address(base, S::kK, m, pair), packed);
+        store_matrices(block_address(at, group, base, S::kK, m, pair), packed);
       }
     fence_for_engines();
     state_barrier();
@@ -156,8 +175,9 @@ struct Worker {
     commit_stores();
   }
 
-  /// v_new = io(u - w io(h)) in u's place.
-  __device__ __forceinline__ void new_values(int stage) const {
+  /// v_new = io(u - w io(h)) in u's place; the state decays while the product runs.
+  __device__ __forceinline__ void new_values(State& h, int stage) const {
+    const int group = group_index();
     float wh[S::kWidth / 2] = {};
     pin(wh);
     begin_products();
@@ -165,11 +185,13 @@ struct Worker {
     for (int step = 0; step < S::kK / 16; ++step)
       product<T, 0, 1>(wh, along_rows(base + M::w(stage), 64, 0, step), down_rows(base, S::kK, group * kBoxes, step), step > 0);
     commit_products();
+    decay(h, stage);
     wait_products();
     pin(wh);
+    const Lane at = here();
 #pragma unroll
     for (int pair = 0; pair < kPairs; ++pair) {
-      const std::uint32_t address = block_address(base + M::v(stage), 64, 0, pair);
+      const std::uint32_t address = block_address(at, group, base + M::v(stage), 64, 0, pair);
       std::uint32_t v[4];
       load_matrices(v, address);
 #pragma unroll
@@ -181,6 +203,7 @@ struct Worker {
   }
 
   __device__ __forceinline__ void decay(State& h, int stage) const {
+    const auto [warp, lane] = here();
 #pragma unroll
     for (int m = 0; m < kBlocks; ++m)
 #pragma unroll
@@ -200,6 +223,7 @@ struct Worker {
   }
 
   __device__ __forceinline__ void store_values(int stage, int chunk) const {
+    const int group = group_index();
     if (!leads()) return;
 #pragma unroll
     for (int box = group * kBoxes; box < (group + 1) * kBoxes; ++box)
@@ -210,6 +234,7 @@ struct Worker {
 
   /// h += kg^T v_new, under way when it returns.
   __device__ __forceinline__ void begin_update(State& h, int stage) const {
+    const int group = group_index();
 #pragma unroll
     for (int m = 0; m < kBlocks; ++m) pin(h[m]);
     begin_products();
@@ -229,6 +254,7 @@ struct Worker {
   /// The update, and beside it this warpgroup's columns of dq = d_out io(h)^T over the CTA's columns of V.
   __device__ __forceinline__ void update_with_query(State& h, int stage, int chunk) const {
     constexpr int kQueryRows = S::kK / S::kGroups;
+    const int group = group_index();
     float dq[kQueryRows / 2] = {};
     pin(dq);
     wait(Barriers<S>{base}.query_full(), chunk & 1);
@@ -239,6 +265,7 @@ struct Worker {
     commit_products();
     end_update(h);
     pin(dq);
+    const auto [warp, lane] = here();
     const std::int64_t token = static_cast<std::int64_t>(place.row(p, chunk)) + 16 * warp + lane / 4;
     float* to = p.dq + (token * p.heads + place.head) * S::kK + group * kQueryRows + 2 * (lane % 4);
 #pragma unroll
@@ -272,8 +299,7 @@ struct Worker {
       }
       checkpoint(h, chunk);
       wait(barriers.full(stage), chunk / M::kStages & 1);
-      new_values(stage);
-      decay(h, stage);
+      new_values(h, stage);
       group_barrier();  // v_new is there
       store_values(stage, chunk);
       if constexpr (S::kDq) {

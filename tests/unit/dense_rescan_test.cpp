@@ -15,13 +15,13 @@ Parallel& threads() {
   return instance;
 }
 
-struct Run {
+struct RunOf {
   DenseWorkload workload;
   DenseInputs inputs;
   std::unique_ptr<Backend> host = make_host_backend();
   DenseSession session;
 
-  explicit Run(const DenseWorkload& w) : workload(w), inputs(generate_dense_inputs(w, threads())), session(w, inputs, *host, threads(), {}) {
+  explicit RunOf(const DenseWorkload& w) : workload(w), inputs(generate_dense_inputs(w, threads())), session(w, inputs, *host, threads(), {}) {
     session.restore();
     session.run();
   }
@@ -41,7 +41,7 @@ std::vector<DenseWorkload> shapes() {
 
 TEST(Dense, TheReplayHoldsAgainstAllThreeOracles) {
   for (const DenseWorkload& workload : shapes()) {
-    const Run run(workload);
+    const RunOf run(workload);
     const DenseOracleVerdict verdict = judge_dense(run.session, run.inputs, threads());
     EXPECT_EQ(verdict.failure, "") << "K " << workload.key_dim << " V " << workload.value_dim << " seed " << workload.seed;
     EXPECT_EQ(verdict.streams, workload.streams());
@@ -61,7 +61,7 @@ TEST(Dense, InputsAreTheSameOnAnyNumberOfThreadsAndOfSequences) {
 
 TEST(Dense, StatesStayBoundedOverALongSequence) {
   DenseWorkload workload{.tokens = 8192, .heads = 1, .dq = DqMode::off};
-  const Run run(workload);
+  const RunOf run(workload);
   const oracle::DenseStates states = run.session.states(0);
   double largest = 0, square = 0;
   for (const double x : states.checkpoints) largest = std::max(largest, std::abs(x));
@@ -71,7 +71,7 @@ TEST(Dense, StatesStayBoundedOverALongSequence) {
 }
 
 TEST(Dense, ARunLeavesNothingUnwrittenAndTouchesNothingElse) {
-  Run run(kSmall);
+  RunOf run(kSmall);
   DenseCheckContext context{run.workload, run.inputs, run.session, *run.host, threads(), run.session.digests()};
   for (const CheckSpec::Kind kind : {CheckSpec::Kind::guards, CheckSpec::Kind::repeat, CheckSpec::Kind::invariance, CheckSpec::Kind::oracle}) {
     const CheckResult result = run_dense_check({.kind = kind}, context);
@@ -102,7 +102,7 @@ const Fault kFaults[] = {
 };
 
 TEST(Dense, PlantedFaultsAreSeen) {
-  const Run run(kSmall);
+  const RunOf run(kSmall);
   const oracle::DenseStream stream = run.stream(1);
   const oracle::DenseStates right = run.session.states(1);
   ASSERT_EQ(judge_dense_steps(stream, right, 0x1p-24).failure, "");
@@ -115,7 +115,7 @@ TEST(Dense, PlantedFaultsAreSeen) {
 
 /// A state kept in io instead of fp32 from chunk to chunk must be seen, however plausible every step looks.
 TEST(Dense, AStateHeldInIoIsSeen) {
-  const Run run(kSmall);
+  const RunOf run(kSmall);
   const oracle::DenseStream stream = run.stream(0);
   oracle::DenseStates wrong = run.session.states(0);
   const auto state = static_cast<std::size_t>(stream.key_dim * stream.value_dim);

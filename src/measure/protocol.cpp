@@ -120,7 +120,7 @@ class Protocol {
       result_.passes.push_back(std::move(timing));
       if (stopped()) return;
     }
-    registry().each([&](const auto& stage) {  // host: the same samples, by stage
+    registry().each_sparse([&](const auto& stage) {  // host: the same samples, by stage
       const std::string name(stage.name);
       if (const auto found = stage_samples.find(name); found != stage_samples.end())
         result_.stages.push_back({.name = name, .pass = stage_facts[name].first, .l2 = std::string(l2), .calls = stage_facts[name].second,
@@ -134,7 +134,7 @@ class Protocol {
   }
 
   void time_stages_alone(std::string_view l2) {
-    registry().each([&](const auto& stage) {
+    registry().each_sparse([&](const auto& stage) {
       for (const Pass pass : {Pass::forward, Pass::backward}) {
         if (stopped()) return;
         CallCounter counter(stage.name);

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 
-#include "base/digest.h"
 #include "base/error.h"
 #include "numerics/formats.h"
 #include "pipeline/sparse_bind.h"
+#include "run/tensor_io.h"
 
 namespace sdm {
 namespace {
@@ -140,11 +140,7 @@ void SparseSession::launch_pass(Pass pass, std::string_view stage, StageObserver
   else backward(executor, plan_, buffers_);
 }
 
-std::vector<std::byte> SparseSession::download(const Tensor& tensor) const {
-  std::vector<std::byte> bytes(tensor.bytes());
-  backend_.download(bytes.data(), tensor.data, bytes.size());
-  return bytes;
-}
+std::vector<std::byte> SparseSession::download(const Tensor& tensor) const { return download_tensor(backend_, tensor); }
 
 std::vector<float> SparseSession::download_floats(const Tensor& tensor) const {
   const std::vector<std::byte> bytes = download(tensor);
@@ -159,23 +155,7 @@ std::vector<float> SparseSession::download_floats(const Tensor& tensor) const {
   return floats;
 }
 
-std::string SparseSession::digest(const Tensor& tensor) const {
-  Digest digest;
-  constexpr std::size_t kPiece = std::size_t{64} << 20;
-  std::vector<std::byte> piece;
-  const auto* at = tensor.as<const std::byte>();
-  for (std::uint64_t done = 0; done < tensor.bytes(); done += kPiece) {
-    const std::size_t size = std::min<std::uint64_t>(kPiece, tensor.bytes() - done);
-    const std::byte* source = at + done;
-    if (backend_.device()) {
-      piece.resize(size);
-      backend_.download(piece.data(), source, size);
-      source = piece.data();
-    }
-    digest.update_values(tensor.dtype, {source, size});
-  }
-  return digest.hex();
-}
+std::string SparseSession::digest(const Tensor& tensor) const { return digest_of(backend_, tensor); }
 
 Digests SparseSession::digests(Pass pass) const {
   if (pass == Pass::backward && !has_backward()) return {};

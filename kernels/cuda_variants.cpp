@@ -13,8 +13,8 @@ constexpr List<solve::Params, 2> kSolve = {&solve::blocked, &solve::columns};
 constexpr List<combine::Params, 1> kCombine = {&combine::simt};
 constexpr List<gather::Params, 2> kGather = {&gather::rows, &gather::rows_l2};
 constexpr List<mix::Params, 2> kMix = {&mix::simt, &mix::tensor};
-constexpr List<write::Params, 7> kWrite = {&write::direct2, &write::direct, &write::cluster, &write::all_slices,
-                                           &write::ring,    &write::stream, &write::atomic};
+constexpr List<write::Params, 7> kWrite = {&write::ring,       &write::direct2, &write::direct, &write::all_slices,
+                                           &write::cluster, &write::stream,  &write::atomic};
 constexpr List<combine_grad::Params, 1> kCombineGrad = {&combine_grad::simt};
 constexpr List<gather_grad::Params, 2> kGatherGrad = {&gather_grad::rows, &gather_grad::rows_r64};
 constexpr List<mix_grad::Params, 2> kMixGrad = {&mix_grad::simt, &mix_grad::tensor};
@@ -22,12 +22,14 @@ constexpr List<undo::Params, 1> kUndo = {&undo::walk};
 constexpr List<read_grad::Params, 3> kReadGrad = {&read_grad::fused, &read_grad::split, &read_grad::atomic};
 constexpr List<reduce::Params, 1> kReduce = {&reduce::planes};
 constexpr List<parameter_gradients::Params, 1> kParameterGradients = {&parameter_gradients::simt};
+constexpr List<dense_rescan::Params, 3> kDenseRescan = {&dense_rescan::wgmma, &dense_rescan::mma, &dense_rescan::simt};
 
 }  // namespace
 
 Variants variants() {
   return {kGroupEntries, kDecaySums,  kInteractions, kSolve, kCombine,  kGather, kMix, kWrite,
-          kCombineGrad,  kGatherGrad, kMixGrad,      kUndo,  kReadGrad, kReduce, kParameterGradients};
+          kCombineGrad,  kGatherGrad, kMixGrad,      kUndo,  kReadGrad, kReduce, kParameterGradients,
+          kDenseRescan};
 }
 
 }  // namespace sdm

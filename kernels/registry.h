@@ -3,6 +3,7 @@
 #include "kernels/combine/combine.h"
 #include "kernels/combine_grad/combine_grad.h"
 #include "kernels/decay_sums/decay_sums.h"
+#include "kernels/dense_rescan/dense_rescan.h"
 #include "kernels/gather/gather.h"
 #include "kernels/gather_grad/gather_grad.h"
 #include "kernels/group_entries/group_entries.h"
@@ -18,7 +19,7 @@
 
 namespace sdm {
 
-/// Every stage of the sparse operator; the order of the members is the order of a training step.
+/// Every stage: those of the sparse operator in the order of a training step, then the dense workload's one.
 struct Registry {
   Stage<group_entries::Params> group_entries;
   Stage<decay_sums::Params> decay_sums;
@@ -35,10 +36,16 @@ struct Registry {
   Stage<read_grad::Params> read_grad;
   Stage<reduce::Params> reduce;
   Stage<parameter_gradients::Params> parameter_gradients;
+  Stage<dense_rescan::Params> dense_rescan;
 
   /// Calls f(stage) for every stage, in order.
   template <typename F>
   void each(F&& f) const {
+    each_sparse(f);
+    f(dense_rescan);
+  }
+  template <typename F>
+  void each_sparse(F&& f) const {
     f(group_entries), f(decay_sums), f(interactions), f(solve), f(combine), f(gather), f(mix), f(write),
         f(combine_grad), f(gather_grad), f(mix_grad), f(undo), f(read_grad), f(reduce), f(parameter_gradients);
   }

@@ -50,6 +50,8 @@ struct Variant {
   std::string_view name, why;  ///< `why`: when this is the right one, one line
   Guarantee guarantee = Guarantee::exact;
   bool automatic = true;  ///< may `auto` choose it
+  /// Where `auto` may choose it; null: wherever it is accepted. A name forces it all the same.
+  bool (*suits)(const Params&, const Device&) = nullptr;
   /// Empty: accepted; else the reason shown to the user and what would be needed. Looks at sizes and types only.
   std::string (*refuse)(const Params&, const Device&) = nullptr;
   void (*launch)(const Params&, const LaunchContext&) = nullptr;

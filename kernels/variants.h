@@ -24,6 +24,7 @@ struct Variants {
   VariantList<read_grad::Params> read_grad;
   VariantList<reduce::Params> reduce;
   VariantList<parameter_gradients::Params> parameter_gradients;
+  VariantList<dense_rescan::Params> dense_rescan;
 };
 
 Variants variants();

@@ -96,13 +96,14 @@ inline std::size_t walk_shared_bytes(const WalkShape& shape, const WalkNeeds& ne
   return header + static_cast<std::size_t>(shape.warps) * per_warp;
 }
 
-/// The deepest ring that fits beside the token rows, from the wanted warps and rows in flight (16 and 16) downwards. 16
-/// warps of 16 rows keep 64 KiB and more in flight per multiprocessor, twice what 4 TB/s at a microsecond need. Token
-/// rows that leave no room for 8 warps are read through L1 instead.
+/// The deepest ring that fits beside the token rows, from the wanted warps and rows in flight (16 and 8) downwards. 16
+/// warps of 8 rows keep 32 KiB and more in flight per multiprocessor, what 4 TB/s at a microsecond need; 16 rows were
+/// slower on an H200 (read_grad 657 us against 612 at `default`, 688 against 608 at `small120`; undo 832 against 820).
+/// Token rows that leave no room for 8 warps are read through L1 instead.
 inline void choose_ring(WalkShape& shape, const WalkNeeds& needs, const LaunchContext& context) {
   constexpr int kFewWarps = 8;
   const int wanted_warps = std::min(context.geometry.warps > 0 ? context.geometry.warps : 16, needs.most_warps);
-  int wanted_units = context.geometry.depth > 0 ? 1 : 4;
+  int wanted_units = context.geometry.depth > 0 ? 1 : 2;
   while (wanted_units < 8 && 2 * wanted_units * kWalkUnit <= context.geometry.depth) wanted_units *= 2;
   for (const bool staged : {true, false}) {
     shape.staged = staged, shape.warps = wanted_warps, shape.units = wanted_units;
@@ -138,6 +139,10 @@ inline int choose_parts(const WalkShape& shape, const WalkNeeds& needs, int mult
   return best;
 }
 
+/// Longer tiles leave the slowest warp of a wave too much to do: at `flagship` on an H200, undo took 11.5 ms with tiles
+/// of 1024 positions, 8.7 ms with 64 and 9.0 ms with 256; read_grad 6.9, 6.4 and 6.0 ms.
+inline constexpr int kLongestTile = 128;
+
 inline WalkShape choose_walk(const WalkNeeds& needs, const LaunchContext& context) {
   WalkShape shape{.slices = needs.slices, .stride = needs.stride};
   choose_ring(shape, needs, context);
@@ -148,6 +153,10 @@ inline WalkShape choose_walk(const WalkNeeds& needs, const LaunchContext& contex
     shape.parts = choose_parts(shape, needs, std::max(1, context.device.multiprocessors));
     const int tiles = shape.parts * shape.warps;
     shape.tile = std::max(1, ((needs.valid + tiles - 1) / tiles + kWalkUnit - 1) / kWalkUnit) * kWalkUnit;
+    if (shape.tile > kLongestTile) {
+      shape.tile = kLongestTile;
+      shape.parts = (needs.valid + shape.tile * shape.warps - 1) / (shape.tile * shape.warps);
+    }
   }
   return shape;
 }

@@ -152,6 +152,7 @@ std::string refuse(const Params& p, const Device& device) {
     return "cluster is for fp8 and int4 snapshots, the only ones whose column slices depend on each other";
   if (!rows_aligned(p)) return "cluster takes rows of a multiple of 16 bytes; all_slices takes any";
   const Form form = form_of(p, device);
+  if (form.ctas < 2) return "cluster exchanges maxima between column blocks; a row of one block needs none (direct)";
   if (form.ctas > kMostCtas)
     return "cluster covers a row with at most 16 CTAs of " + std::to_string(form.columns) + " columns; a head dim of " +
            std::to_string(p.dims.head_dim) + " needs all_slices";

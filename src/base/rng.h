@@ -28,6 +28,12 @@ enum class Purpose : std::uint32_t {
   d_reading = 10,
   slot_scatter = 11,
   roof_rows = 12,
+  dense_key = 20,
+  dense_value = 21,
+  dense_gate = 22,
+  dense_decay = 23,
+  dense_d_out = 24,
+  dense_state = 25,
 };
 
 struct RandomBlock {

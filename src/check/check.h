@@ -14,6 +14,7 @@ struct CheckContext {
   const SparseWorkload& workload;
   const SparseInputs& inputs;
   const std::map<std::string, std::string>& variants;
+  LaunchMode launch;
   SparseSession& session;
   Backend& backend;  ///< the session's
   Backend& host;

@@ -37,15 +37,32 @@ AxisResult threads_axis(CheckContext& context) {
 
 AxisResult geometry_axis(CheckContext& context) {
   if (!context.backend.device()) return not_applicable("geometry needs a GPU");
+  const Geometry own = context.session.geometry();
   const Geometry geometries[] = {{32, 1, 4}, {64, 2, 8}, {96, 4, 16}, {256, 8, 32}, {1024, 16, 8}};
   for (const Geometry& geometry : geometries) {
     context.session.set_geometry(geometry);
     const std::string where = first_difference(context.session.buffers(), {context.forward, context.backward}, run_step(context.session));
-    context.session.set_geometry({});
+    context.session.set_geometry(own);
     if (!where.empty())
       return broken(fmt::format("with tile {}, {} warps, depth {} the bits of {} change", geometry.tile, geometry.warps, geometry.depth, where));
   }
   return held(fmt::format("{} launch geometries", std::size(geometries)));
+}
+
+AxisResult launch_axis(CheckContext& context) {
+  const Device* device = context.backend.device();
+  if (!device) return not_applicable("launch modes need a GPU");
+  std::string modes;
+  for (const LaunchMode mode : {LaunchMode::eager, LaunchMode::pdl, LaunchMode::graph, LaunchMode::automatic}) {
+    if (mode == LaunchMode::pdl && device->compute_capability < 90) continue;
+    context.session.set_launch(mode);
+    const std::string name = context.session.launch_name();
+    const std::string where = first_difference(context.session.buffers(), {context.forward, context.backward}, run_step(context.session));
+    context.session.set_launch(context.launch);
+    if (!where.empty()) return broken(fmt::format("launched as {} the bits of {} change", name, where));
+    modes += (modes.empty() ? "" : ", ") + name;
+  }
+  return held("launch modes " + modes);
 }
 
 /// The workload with its streams rearranged: stream i of the result is stream order[i] of the source. Banks become
@@ -176,7 +193,7 @@ CheckResult invariance(const CheckSpec& spec, CheckContext& context) {
     std::string_view name;
     AxisResult (*run)(CheckContext&);
   };
-  constexpr Axis axes[] = {{"threads", threads_axis}, {"geometry", geometry_axis}, {"batch", batch_axis}, {"chunk", chunk_axis}};
+  constexpr Axis axes[] = {{"threads", threads_axis}, {"geometry", geometry_axis}, {"launch", launch_axis}, {"batch", batch_axis}, {"chunk", chunk_axis}};
   std::string held_axes, left_out;
   for (const Axis& axis : axes) {
     if (!spec.axes.empty() && std::find(spec.axes.begin(), spec.axes.end(), axis.name) == spec.axes.end()) continue;

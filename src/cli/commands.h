@@ -12,10 +12,14 @@
 namespace sdm {
 
 ExitCode run_cases(const RunOptions& options, const std::vector<std::string>& argv);
+/// run --ab: two forms of the cases, sampled in turn, and their comparison.
+ExitCode run_ab(const RunOptions& options, const std::vector<std::string>& argv);
 ExitCode conform(const ConformOptions& options);
 ExitCode check_configs(const CheckOptions& options);
 ExitCode list_things(const ListOptions& options);
 ExitCode report_result(const ReportOptions& options);
+ExitCode compare_results(const CompareOptions& options);
+ExitCode generate_files(const GenOptions& options);
 ExitCode show_environment(const EnvOptions& options);
 ExitCode measure_roofs(const RoofOptions& options);
 
@@ -29,6 +33,9 @@ std::unique_ptr<Backend> open_device(const std::string& name, bool force_portabl
 
 /// Variant names by stage, for config checking.
 VariantCatalogue variant_catalogue();
+
+/// What a report says of tool, machine, device and command before the first case ran; its status is "running".
+Report start_report(const std::vector<std::string>& argv, const Backend& backend, const std::vector<Case>& cases);
 
 /// Expands, filters and orders the cases of the options. Throws UserError, also where no case is left.
 std::vector<Case> select_cases(const CaseOptions& options);

@@ -2,6 +2,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/text.h"
 #include "cli/commands.h"
@@ -32,7 +34,7 @@ void add_device(CLI::App& app, std::string& device) {
   app.add_option("--device", device, "auto, cpu, cuda, cuda:N or a GPU's uuid")->capture_default_str();
 }
 
-constexpr const char* kReportFormats = "table, json, md, csv, jsonl, junit, gbench";
+constexpr const char* kReportFormats = "table, json, md, csv, jsonl, junit, gbench, bmf, html";
 
 /// The verbs with their options; parse, then call the one that was named.
 struct CommandLine {
@@ -42,6 +44,8 @@ struct CommandLine {
   CheckOptions check;
   ListOptions list;
   ReportOptions report;
+  CompareOptions compare;
+  GenOptions gen;
   EnvOptions env;
   RoofOptions roof;
 
@@ -51,6 +55,8 @@ struct CommandLine {
     add_run();
     add_conform();
     add_queries();
+    add_compare();
+    add_gen();
     add_roof();
   }
 
@@ -60,11 +66,14 @@ struct CommandLine {
     add_common(verb, run.common, kReportFormats);
     add_device(verb, run.device);
     verb.add_option("--threads", run.threads, "Host threads; 0 takes one per core")->check(CLI::Range(0, 1024))->capture_default_str();
+    verb.add_option("--geometry", run.geometry, "Launch geometry for every variant that honours it: tile=N,warps=N,depth=N (bits never change)");
     verb.add_flag("--no-timing", run.no_timing, "Check only");
     verb.add_flag("--no-checks", run.no_checks, "Time only");
     verb.add_flag("--quick", run.quick, "Few samples and repeats: a look, not a measurement");
     verb.add_flag("--profile", run.profile, "Exactly the launches of one step in NVTX ranges, for nsys and ncu");
     verb.add_flag("--portable", run.portable, "Refuse architecture-specific variants");
+    verb.add_option("--ab", run.ab, "Interleaved A/B in one process, for example variants.write=ring; given twice: A and B")->expected(1)->take_all();
+    verb.add_flag("--calibrate", run.calibrate, "Also store the spread between two interleaved runs of each case");
     verb.add_flag("--dry-run", run.dry_run, "Only say what would run");
   }
 
@@ -92,6 +101,28 @@ struct CommandLine {
     env_verb.add_flag("--json", env.json, "As JSON");
   }
 
+  void add_compare() {
+    CLI::App& verb = *app.add_subcommand("compare", "Two sets of result files: times, digests, and a gate");
+    verb.footer("sdm-bench compare [OPTIONS] BASE... -- NEW...\nWith just two files the -- may be left out.\nExit codes: 0 same or better, 1 digests differ or a case failed, 3 regression, 4 not comparable or inconclusive.");
+    verb.add_option("BASE", compare.base, "Result files of the base, then -- and those of the new side");
+    verb.add_option("--new", compare.now, "Result files of the new side (what -- stands for)");
+    add_common(verb, compare.common, "table, md, json, junit");
+    verb.add_option("--thresholds", compare.thresholds, "A JSON file with limits by metric and stage");
+    verb.add_option("--relative", compare.relative, "Relative limit of a median time, 0.05 by default")->check(CLI::NonNegativeNumber);
+    verb.add_option("--absolute-us", compare.absolute_us, "Absolute limit of a median time, 0.5 by default")->check(CLI::NonNegativeNumber);
+    verb.add_flag("--digests", compare.digests, "Digests alone; works across machines");
+    verb.add_flag("--cross-device", compare.cross_device, "Compare times of different devices");
+    verb.add_flag("--require-all", compare.require_all, "Gate: what is missing, not comparable or ambiguous does not pass");
+  }
+
+  void add_gen() {
+    CLI::App& verb = *app.add_subcommand("gen", "Write cases' inputs, and results, as safetensors files");
+    add_cases(verb, gen.cases, true);
+    add_common(verb, gen.common, "");
+    verb.add_option("--out", gen.out, "Folder of the files")->required();
+    verb.add_flag("--outputs", gen.outputs, "Also everything that a training step of the host replay makes");
+  }
+
   void add_roof() {
     CLI::App& verb = *app.add_subcommand("roof", "Measure copy, random row read and random row read+write");
     add_common(verb, roof.common, "");
@@ -108,6 +139,8 @@ struct CommandLine {
     if (verb == "check") return check_configs(check);
     if (verb == "list") return list_things(list);
     if (verb == "report") return report_result(report);
+    if (verb == "compare") return compare_results(compare);
+    if (verb == "gen") return generate_files(gen);
     if (verb == "env") return show_environment(env);
     return measure_roofs(roof);
   }
@@ -119,6 +152,16 @@ struct CommandLine {
   }
 };
 
+/// The words after the program's name. `compare BASE... -- NEW...` is written as its --new, because the parser takes a
+/// plain -- as nothing but the end of options.
+std::vector<std::string> words_of(int argc, char** argv) {
+  std::vector<std::string> words(argv + 1, argv + argc);
+  if (words.empty() || words[0] != "compare") return words;
+  const auto dashes = std::find(words.begin(), words.end(), "--");
+  if (dashes != words.end()) *dashes = "--new";
+  return words;
+}
+
 }  // namespace
 
 int run_command_line(int argc, char** argv) {
@@ -127,7 +170,9 @@ int run_command_line(int argc, char** argv) {
   if (argc > 1 && argv[1][0] != '-' && std::find(verbs.begin(), verbs.end(), argv[1]) == verbs.end())
     throw UserError(fmt::format("unknown verb '{}'; verbs are {}{}", argv[1], join(verbs), did_you_mean(argv[1], verbs)));
   try {
-    line.app.parse(argc, argv);
+    std::vector<std::string> words = words_of(argc, argv);
+    std::reverse(words.begin(), words.end());  // the parser takes them from the back
+    line.app.parse(words);
   } catch (const CLI::Success& success) {  // --help and --version
     return line.app.exit(success);
   } catch (const CLI::ParseError& error) {

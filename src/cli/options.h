@@ -26,7 +26,10 @@ struct RunOptions {
   CaseOptions cases;
   std::string device = "auto";
   int threads = 0;
+  std::string geometry;  ///< "tile=64,warps=4,depth=8", any of them; empty: the variants' own rules
   bool no_timing = false, no_checks = false, quick = false, profile = false, portable = false, dry_run = false;
+  std::vector<std::string> ab;  ///< one or two overrides "path=value[;path=value]": interleaved A/B instead of a run
+  bool calibrate = false;
 };
 
 struct ConformOptions {
@@ -50,6 +53,21 @@ struct ListOptions {
 struct ReportOptions {
   CommonOptions common;
   std::string file;
+};
+
+struct CompareOptions {
+  CommonOptions common;
+  std::vector<std::string> base, now;  ///< result files; `now` empty: base holds the two to compare
+  std::string thresholds;              ///< a thresholds file; empty: none
+  std::optional<double> relative, absolute_us;
+  bool digests = false, cross_device = false, require_all = false;
+};
+
+struct GenOptions {
+  CommonOptions common;
+  CaseOptions cases;
+  std::string out;       ///< the folder
+  bool outputs = false;  ///< also the results of a replay run
 };
 
 struct EnvOptions {

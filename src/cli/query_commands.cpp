@@ -8,6 +8,7 @@
 #include "kernels/registry.h"
 #include "report/terminal.h"
 #include "run/conform.h"
+#include "run/dense_session.h"
 #include "run/sparse_session.h"
 #include "run/tool_info.h"
 
@@ -17,8 +18,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 std::uint64_t memory_of(const Case& c) {
-  const auto* sparse = std::get_if<SparseWorkload>(&c.workload);
-  return sparse ? SparseSession::bytes_for(*sparse) : 0;
+  if (const auto* dense = std::get_if<DenseWorkload>(&c.workload)) return DenseSession::bytes_for(*dense);
+  return SparseSession::bytes_for(std::get<SparseWorkload>(c.workload));
 }
 
 Json stages_json() {
@@ -116,7 +117,7 @@ ExitCode conform(const ConformOptions& options) {
         if (row.verdict == ConformRow::Verdict::refused) ++refused;
         if (options.common.verbose)
           text += fmt::format("{:<16} {:<14} {:<12} {:<24} {}\n", row.case_name, row.stage, row.variant, row.tensor,
-                              row.verdict == ConformRow::Verdict::equal ? "equal" : row.detail);
+                              row.verdict == ConformRow::Verdict::equal && row.detail.empty() ? "equal" : row.detail);
         if (row.verdict != ConformRow::Verdict::differs) continue;
         ++wrong[row.stage + "/" + row.variant];
         failures += fmt::format("{}: {}/{}: {}: {}\n", file, row.stage, row.variant, row.tensor, row.detail);

@@ -13,6 +13,7 @@
 #include "report/progress.h"
 #include "report/render.h"
 #include "report/terminal.h"
+#include "run/ab.h"
 #include "run/case_runner.h"
 #include "run/tool_info.h"
 
@@ -23,10 +24,12 @@ namespace {
 std::string document_format(const CommonOptions& o) {
   if (!o.format.empty()) return std::string(report_format(o.format).name);
   if (o.output == "-") return "table";
-  for (const auto& [ending, format] : {std::pair{".csv", "csv"}, {".md", "md"}, {".jsonl", "jsonl"}, {".xml", "junit"}, {".txt", "table"}})
+  for (const auto& [ending, format] : {std::pair{".csv", "csv"}, {".md", "md"}, {".jsonl", "jsonl"}, {".xml", "junit"}, {".txt", "table"}, {".html", "html"}})
     if (o.output.ends_with(ending)) return format;
   return "json";
 }
+
+}  // namespace
 
 Report start_report(const std::vector<std::string>& argv, const Backend& backend, const std::vector<Case>& cases) {
   Report report;
@@ -39,6 +42,26 @@ Report start_report(const std::vector<std::string>& argv, const Backend& backend
   report.devices = {backend.info()};
   report.effective_config = effective_config_json(cases);
   return report;
+}
+
+namespace {
+
+/// "tile=64,warps=4,depth=8". Throws UserError.
+Geometry parse_geometry(const std::string& text) {
+  Geometry geometry;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    const std::string item = text.substr(begin, end - begin);
+    const std::size_t equals = item.find('=');
+    const std::string name = item.substr(0, equals), digits = equals == std::string::npos ? "" : item.substr(equals + 1);
+    int* const value = name == "tile" ? &geometry.tile : name == "warps" ? &geometry.warps : name == "depth" ? &geometry.depth : nullptr;
+    const bool is_number = !digits.empty() && digits.size() < 7 && digits.find_first_not_of("0123456789") == std::string::npos;
+    if (!value || !is_number)
+      throw UserError(fmt::format("--geometry has '{}'; legal are tile=N, warps=N and depth=N, N below a million", item));
+    *value = std::stoi(digits);
+    begin = end + 1;
+  }
+  return geometry;
 }
 
 /// Every sparse case's command to run it again alone.
@@ -70,6 +93,14 @@ CaseResult not_run(const Case& c, std::string reason) {
   return result;
 }
 
+/// Two interleaved runs of the very same case: their difference is noise.
+void calibrate(const Case& c, const CaseEnvironment& environment, CaseResult& result) {
+  const AbEnvironment ab{environment.backend, environment.threads, environment.quick,
+                         [&](std::string_view what) { environment.phase(fmt::format("calibrate: {}", what)); }, environment.stop};
+  const auto [a, b] = run_interleaved(c, c, ab);
+  if (a.status == CaseStatus::ok && b.status == CaseStatus::ok) result.aa_spread = relative_spread(a, b);
+}
+
 /// Runs the cases in order into `report`; what remains after an interrupt or a lost context is not_run.
 bool run_all(const RunOptions& options, const std::vector<Case>& cases, const CaseEnvironment& environment, Progress& progress, Journal& journal,
              Report& report) {
@@ -82,6 +113,7 @@ bool run_all(const RunOptions& options, const std::vector<Case>& cases, const Ca
     } else {
       try {
         result = run_case(c, environment);
+        if (options.calibrate && result.status == CaseStatus::ok && environment.timing) calibrate(c, environment, result);
       } catch (const CudaError& error) {
         result = not_run(c, error.what());
         result.status = CaseStatus::error;
@@ -106,6 +138,7 @@ void say_what_would_run(const std::vector<Case>& cases) {
 std::vector<RoofPoint> roofs_for(Backend& backend, const std::vector<Case>& cases);
 
 ExitCode run_cases(const RunOptions& options, const std::vector<std::string>& argv) {
+  if (!options.ab.empty()) return run_ab(options, argv);
   const std::vector<Case> cases = select_cases(options.cases);
   if (options.dry_run) return say_what_would_run(cases), ExitCode::ok;
   const std::string format = document_format(options.common);
@@ -117,7 +150,7 @@ ExitCode run_cases(const RunOptions& options, const std::vector<std::string>& ar
   Journal journal(options.common.output, options.common.force);
   journal.append(journal_header(report));
   Progress progress(static_cast<int>(cases.size()), progress_style(options.common.quiet, color));
-  CaseEnvironment environment{*backend, *host, threads, {}, !options.no_checks && !options.profile, !options.no_timing && !options.profile,
+  CaseEnvironment environment{*backend, *host, threads, {}, parse_geometry(options.geometry), !options.no_checks && !options.profile, !options.no_timing && !options.profile,
                               options.quick, options.profile, [&](std::string_view what) { progress.phase(what); }, [] { return interrupted() != 0; }};
   if (environment.timing) environment.roof = report.roof = roofs_for(*backend, cases);
   const bool context_alive = run_all(options, cases, environment, progress, journal, report);

@@ -94,26 +94,16 @@ class Protocol {
     return backend_.between_us(begin, end);
   }
 
-  bool recorded() const {
-    return backend_.device() && (options_.launch == LaunchMode::automatic || options_.launch == LaunchMode::graph);
-  }
-
   /// Banks must start as the pass expects them: after a lossless training step only the gradient differs.
   void time_passes(std::string_view l2) {
-    std::unique_ptr<Recording> recordings[2];
-    if (recorded())
-      for (const Pass pass : {Pass::forward, Pass::backward})
-        if (pass == Pass::forward || session_.has_backward()) recordings[static_cast<int>(pass)] = backend_.record([&] { session_.run(pass); });
     std::map<std::string, std::vector<double>> stage_samples;
     std::map<std::string, std::pair<std::string, int>> stage_facts;  // stage -> pass, calls
     for (const Pass pass : {Pass::forward, Pass::backward}) {
       if (pass == Pass::backward && !session_.has_backward()) continue;
       tell(fmt::format("time {}", name_of(pass)));
-      Recording* recording = recordings[static_cast<int>(pass)].get();
       const auto sample = [&] {
         session_.restore_banks();
-        if (pass == Pass::backward) recordings[0] ? recordings[0]->replay() : session_.run(Pass::forward);
-        if (recording) return timed(l2, [&] { recording->replay(); });
+        if (pass == Pass::backward) session_.run(Pass::forward);
         if (backend_.device() || !options_.timing.per_stage) return timed(l2, [&] { session_.run(pass); });
         StageMarks marks(backend_);
         const double us = timed(l2, [&] { session_.run(pass, &marks); });
@@ -130,7 +120,7 @@ class Protocol {
       result_.passes.push_back(std::move(timing));
       if (stopped()) return;
     }
-    registry().each([&](const auto& stage) {  // host: the same samples, by stage
+    registry().each_sparse([&](const auto& stage) {  // host: the same samples, by stage
       const std::string name(stage.name);
       if (const auto found = stage_samples.find(name); found != stage_samples.end())
         result_.stages.push_back({.name = name, .pass = stage_facts[name].first, .l2 = std::string(l2), .calls = stage_facts[name].second,
@@ -144,12 +134,13 @@ class Protocol {
   }
 
   void time_stages_alone(std::string_view l2) {
-    registry().each([&](const auto& stage) {
+    registry().each_sparse([&](const auto& stage) {
       for (const Pass pass : {Pass::forward, Pass::backward}) {
         if (stopped()) return;
         CallCounter counter(stage.name);
         const auto work = [&] { session_.run_only(pass, stage.name, &counter); };
-        std::unique_ptr<Recording> recording = backend_.record(work);
+        std::unique_ptr<Recording> recording = session_.recorded() ? backend_.record(work) : nullptr;
+        if (!recording) work();
         const int calls = counter.calls;
         if (calls == 0) continue;
         tell(fmt::format("time {}", stage.name));

@@ -18,7 +18,6 @@ struct MeasureResult {
 
 struct MeasureOptions {
   TimingSpec timing;
-  LaunchMode launch = LaunchMode::automatic;
   std::function<void(std::string_view)> progress;  ///< told what is being timed
   std::function<bool()> stop;                      ///< true: leave early with what was sampled
 };

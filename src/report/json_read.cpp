@@ -121,6 +121,7 @@ CaseResult read_case(const JsonField& field) {
   result.status = enumerator<CaseStatus, CaseStatus::not_run>(field.at("status"));
   result.reason = field.at("reason").text_or_empty();
   result.device = field.at("device").text_or_empty();
+  result.launch = field.at("launch").text_or_empty();
   for (const auto& [name, value] : field.at("geometry").members()) result.geometry[name] = value.integer();
   for (const auto& [stage, variant] : field.at("variants").members()) result.variants[stage] = read_variant(variant);
   for (const JsonField& check : field.at("checks").items()) result.checks.push_back(read_check(check));
@@ -130,6 +131,7 @@ CaseResult read_case(const JsonField& field) {
   result.peak_memory_bytes = field.at("peak_memory_bytes").unsigned_or_null();
   result.timer_floor_us = field.at("timer_floor_us").number_or_null();
   result.wall_seconds = field.at("wall_seconds").number_or_null();
+  if (field.json().contains("aa_spread")) result.aa_spread = field.at("aa_spread").number_or_null();
   result.facts = read_facts(field.at("workload_facts"));
   return result;
 }

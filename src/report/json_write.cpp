@@ -108,6 +108,7 @@ Json case_json(const CaseResult& result) {
   out["status"] = name_of(result.status);
   out["reason"] = text(result.reason);
   out["device"] = text(result.device);
+  out["launch"] = text(result.launch);
   out["geometry"] = std::move(geometry);
   out["variants"] = variants_json(result.variants);
   out["checks"] = list_json(result.checks, check_json);
@@ -117,6 +118,7 @@ Json case_json(const CaseResult& result) {
   out["peak_memory_bytes"] = integer(result.peak_memory_bytes);
   out["timer_floor_us"] = number(result.timer_floor_us);
   out["wall_seconds"] = number(result.wall_seconds);
+  if (result.aa_spread) out["aa_spread"] = number(*result.aa_spread);  // only where it was asked for
   out["workload_facts"] = facts_json(result.facts);
   return out;
 }

@@ -1,35 +1,10 @@
 #include "base/error.h"
-#include "base/text.h"
+#include "report/escape.h"
 #include "report/render.h"
 #include "report/rows.h"
 
 namespace sdm {
 namespace {
-
-/// XML 1.0 text or attribute value: markup is escaped, characters that XML cannot hold become U+FFFD.
-std::string xml(std::string_view text) {
-  std::string out;
-  for (const char c : valid_utf8(text)) {
-    switch (c) {
-      case '&': out += "&amp;"; break;
-      case '<': out += "&lt;"; break;
-      case '>': out += "&gt;"; break;
-      case '"': out += "&quot;"; break;
-      case '\n': out += "&#10;"; break;
-      case '\t': out += "&#9;"; break;
-      case '\r': out += "&#13;"; break;
-      default:
-        if (static_cast<unsigned char>(c) < 0x20)
-          out += "\xEF\xBF\xBD";
-        else
-          out += c;
-    }
-  }
-  // U+FFFE and U+FFFF are well-formed UTF-8, but no XML characters.
-  for (const char* bad : {"\xEF\xBF\xBE", "\xEF\xBF\xBF"})
-    for (std::size_t at = 0; (at = out.find(bad, at)) != std::string::npos; at += 3) out.replace(at, 3, "\xEF\xBF\xBD");
-  return out;
-}
 
 enum class Verdict { passed, failed, error, skipped };
 
@@ -74,7 +49,7 @@ struct Suite {
            const std::string& message, const std::string& rerun) {
     ++tests;
     body +=
-        fmt::format("    <testcase classname=\"{}\" name=\"{}\" time=\"{:.6f}\"", xml(result.id), xml(name), seconds);
+        fmt::format("    <testcase classname=\"{}\" name=\"{}\" time=\"{:.6f}\"", xml_text(result.id), xml_text(name), seconds);
     if (verdict == Verdict::passed) {
       body += "/>\n";
       return;
@@ -82,13 +57,13 @@ struct Suite {
     const std::string says = message.empty() ? std::string(status) : message;
     if (verdict == Verdict::skipped) {
       ++skipped;
-      body += fmt::format(">\n      <skipped message=\"{}\"/>\n    </testcase>\n", xml(says));
+      body += fmt::format(">\n      <skipped message=\"{}\"/>\n    </testcase>\n", xml_text(says));
       return;
     }
     const char* tag = verdict == Verdict::failed ? "failure" : "error";
     ++(verdict == Verdict::failed ? failures : errors);
     body += fmt::format(">\n      <{0} type=\"{1}\" message=\"{2}\">{3}</{0}>\n    </testcase>\n", tag, status,
-                        xml(says), xml(rerun.empty() ? says : "rerun: " + rerun));
+                        xml_text(says), xml_text(rerun.empty() ? says : "rerun: " + rerun));
   }
 };
 
@@ -108,7 +83,7 @@ std::string render_junit(const Report& report, const RenderOptions&) {
   return fmt::format(
       "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites {0}>\n"
       "  <testsuite name=\"sdm-bench\" timestamp=\"{1}\" {0}>\n{2}  </testsuite>\n</testsuites>\n",
-      counts, xml(report.run.started_at), suite.body);
+      counts, xml_text(report.run.started_at), suite.body);
 }
 
 }  // namespace sdm

@@ -1,27 +1,11 @@
 #include "base/error.h"
 #include "base/text.h"
-#include "report/layout.h"
+#include "report/escape.h"
 #include "report/render.h"
 #include "report/rows.h"
 
 namespace sdm {
 namespace {
-
-/// Text inside a table cell or paragraph: characters that Markdown or HTML would take for markup are escaped.
-std::string plain(const std::string& text) {
-  std::string out;
-  for (const char c : one_line(text)) {
-    if (c == '<')
-      out += "&lt;";
-    else if (c == '&')
-      out += "&amp;";
-    else if (std::string_view("\\`*_[]|>#").find(c) != std::string_view::npos)
-      out += {'\\', c};
-    else
-      out += c;
-  }
-  return out;
-}
 
 std::string row_line(const std::vector<std::string>& cells) {
   std::string out = "|";
@@ -41,13 +25,13 @@ std::string timings(const CaseResult& result) {
   for (const TimingRow& row : rows) {
     const SampleStats& time = *row.time;
     const bool measured = !time.samples_us.empty();
-    const std::string label = plain(row_label(row));
+    const std::string label = markdown_text(row_label(row));
     out += row_line(
         {row.is_pass ? "**" + label + "**" : label, row.calls ? with_thousands(std::int64_t{*row.calls}) : "",
          measured ? human_microseconds(time.median_us) : "–",
          measured ? fmt::format("{} – {}", human_microseconds(time.q1_us), human_microseconds(time.q3_us)) : "–",
          measured ? human_microseconds(time.min_us) : "–", maybe(row.bytes_per_second, 1e-9),
-         maybe(row.roof_percent, 1), plain(variant_label(row.variant))});
+         maybe(row.roof_percent, 1), markdown_text(variant_label(row.variant))});
   }
   return out + "\n";
 }
@@ -56,9 +40,9 @@ std::string checks(const CaseResult& result) {
   if (result.checks.empty()) return "";
   std::string out = row_line({"check", "status", "detail"}) + "|:--|:--|:--|\n";
   for (const CheckResult& check : result.checks) {
-    std::string detail = plain(check.detail);
-    if (!check.rerun.empty()) detail += fmt::format("{}rerun: {}", detail.empty() ? "" : "<br>", plain(check.rerun));
-    out += row_line({plain(check.name), plain(std::string(name_of(check.status))), detail});
+    std::string detail = markdown_text(check.detail);
+    if (!check.rerun.empty()) detail += fmt::format("{}rerun: {}", detail.empty() ? "" : "<br>", markdown_text(check.rerun));
+    out += row_line({markdown_text(check.name), markdown_text(std::string(name_of(check.status))), detail});
   }
   return out + "\n";
 }
@@ -66,14 +50,14 @@ std::string checks(const CaseResult& result) {
 }  // namespace
 
 std::string render_markdown(const Report& report, const RenderOptions&) {
-  std::string out = plain(title_line(report)) + "\n\n" + plain(summary_line(report)) + "\n\n";
+  std::string out = markdown_text(title_line(report)) + "\n\n" + markdown_text(summary_line(report)) + "\n\n";
   for (const CaseResult& result : report.cases) {
-    out += fmt::format("### {}\n\n**{}**{}\n\n", plain(result.id), plain(std::string(name_of(result.status))),
-                       result.reason.empty() ? "" : ": " + plain(result.reason));
+    out += fmt::format("### {}\n\n**{}**{}\n\n", markdown_text(result.id), markdown_text(std::string(name_of(result.status))),
+                       result.reason.empty() ? "" : ": " + markdown_text(result.reason));
     const std::string facts = join(fact_phrases(result), " · ");
-    if (!facts.empty()) out += plain(facts) + "\n\n";
+    if (!facts.empty()) out += markdown_text(facts) + "\n\n";
     out += timings(result);
-    for (const std::string& note : timing_notes(result)) out += "Note: " + plain(note) + "\n\n";
+    for (const std::string& note : timing_notes(result)) out += "Note: " + markdown_text(note) + "\n\n";
     out += checks(result);
   }
   return out;

@@ -15,6 +15,8 @@ constexpr ReportFormat kFormats[] = {
     {"jsonl", "one JSON line per case", render_jsonl},
     {"junit", "JUnit XML: a test case per case and check", render_junit},
     {"gbench", "google-benchmark JSON, for its compare.py", render_gbench},
+    {"bmf", "Bencher Metric Format", render_bencher},
+    {"html", "one self-contained page with plots", render_html},
 };
 
 }  // namespace

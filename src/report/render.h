@@ -20,6 +20,8 @@ std::string render_json(const Report& report, const RenderOptions& options);    
 std::string render_jsonl(const Report& report, const RenderOptions& options);   ///< a line per case, as in the journal
 std::string render_junit(const Report& report, const RenderOptions& options);   ///< a testcase per case and check
 std::string render_gbench(const Report& report, const RenderOptions& options);  ///< google-benchmark's JSON
+std::string render_bencher(const Report& report, const RenderOptions& options);  ///< Bencher Metric Format
+std::string render_html(const Report& report, const RenderOptions& options);     ///< one self-contained page
 
 struct ReportFormat {
   std::string_view name;

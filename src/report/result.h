@@ -78,6 +78,7 @@ struct CaseResult {
   CaseStatus status = CaseStatus::not_run;
   std::string reason;                               ///< empty only for ok
   std::string device;                               ///< "cpu" or the GPU's uuid
+  std::string launch;  ///< launch mode in words: "graph", "eager", "host", ..
   std::map<std::string, ResolvedVariant> variants;  ///< stage -> choice
   std::vector<CheckResult> checks;
   std::map<std::string, std::map<std::string, std::string>> digests;  ///< stage -> tensor -> XXH3-128 hex
@@ -86,6 +87,7 @@ struct CaseResult {
   std::optional<std::uint64_t> peak_memory_bytes;
   std::optional<double> timer_floor_us;
   std::optional<double> wall_seconds;
+  std::optional<double> aa_spread;  ///< run --calibrate: relative, between two interleaved runs of this very case
   std::map<std::string, std::int64_t>
       geometry;  ///< bit-relevant parameters: gather_groups, gather_grad_groups, contract_version, ..
   std::optional<WorkloadFacts> facts;

@@ -4,51 +4,16 @@
 #include <new>
 
 #include "base/error.h"
-#include "base/text.h"
 #include "check/check.h"
 #include "measure/protocol.h"
 #include "numerics/fp.h"
 #include "pipeline/cost.h"
+#include "run/case_support.h"
+#include "run/dense_runner.h"
 #include "run/sparse_session.h"
 
 namespace sdm {
 namespace {
-
-/// Thrown between phases once the case's time is up or the user wants out.
-struct Abandoned {
-  CaseStatus status;
-  std::string reason;
-};
-
-class Deadline {
- public:
-  Deadline(double seconds, const std::function<bool()>& stop) : seconds_(seconds), stop_(stop) {}
-  bool passed() const {
-    return (stop_ && stop_()) || (seconds_ > 0 && elapsed() > seconds_);
-  }
-  void check() const {
-    if (stop_ && stop_()) throw Abandoned{CaseStatus::not_run, "interrupted"};
-    if (passed()) throw Abandoned{CaseStatus::timeout, fmt::format("the case's time limit of {} s is over", seconds_)};
-  }
-  double elapsed() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count(); }
-
- private:
-  double seconds_;
-  const std::function<bool()>& stop_;
-  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
-};
-
-CheckSpec quick_form(CheckSpec spec) {
-  spec.runs = 1;
-  return spec;
-}
-
-TimingSpec quick_form(TimingSpec spec) {
-  spec.min_samples = std::min(spec.min_samples, 3);
-  spec.warmup = std::min(spec.warmup, 1);
-  spec.max_seconds = std::min(spec.max_seconds, 1.0);
-  return spec;
-}
 
 class SparseCaseRunner {
  public:
@@ -62,6 +27,9 @@ class SparseCaseRunner {
     inputs_ = generate_inputs(workload_, env_.threads);
     result_.facts = measure_facts(workload_, inputs_, env_.threads);
     SparseSession session(workload_, inputs_, env_.backend, env_.threads, case_.variants);
+    session.set_geometry(env_.geometry);
+    session.set_launch(case_.launch);
+    result_.launch = session.launch_name();
     result_.variants = session.resolved();
     result_.peak_memory_bytes = session.arena().bytes();
     result_.geometry = {{"gather_groups", session.buffers().gather_groups},
@@ -79,12 +47,7 @@ class SparseCaseRunner {
     if (env_.phase) env_.phase(what);
   }
 
-  void check_memory() const {
-    const std::uint64_t needed = SparseSession::bytes_for(workload_), available = env_.backend.free_memory();
-    if (needed > available)
-      throw Abandoned{CaseStatus::oom, fmt::format("needs {}, {} are free", human_bytes(static_cast<double>(needed)),
-                                                   human_bytes(static_cast<double>(available)))};
-  }
+  void check_memory() const { require_memory(SparseSession::bytes_for(workload_), env_.backend.free_memory()); }
 
   void reference_run(SparseSession& session) {
     phase("run");
@@ -95,23 +58,15 @@ class SparseCaseRunner {
   }
 
   void run_checks(SparseSession& session) {
-    CheckContext context{workload_, inputs_, case_.variants, session, env_.backend, env_.host, env_.threads, reference_.forward, reference_.backward};
+    CheckContext context{workload_, inputs_, case_.variants, case_.launch, session, env_.backend, env_.host, env_.threads, reference_.forward, reference_.backward};
     for (const CheckSpec& spec : case_.checks) {
       phase(fmt::format("check {}", name_of(spec.kind)));
-      add_check(run_check(env_.quick ? quick_form(spec) : spec, context));
+      add_check(run_check(env_.quick ? quick_form(spec) : spec, context), result_);
     }
-  }
-
-  void add_check(CheckResult check) {
-    if (check.status == CheckResult::Status::failed) {
-      result_.status = CaseStatus::failed;
-      if (result_.reason.empty()) result_.reason = check.name + ": " + check.detail;
-    }
-    result_.checks.push_back(std::move(check));
   }
 
   void time(SparseSession& session) {
-    MeasureOptions options{env_.quick ? quick_form(case_.timing) : case_.timing, case_.launch, [this](std::string_view what) { phase(what); },
+    MeasureOptions options{env_.quick ? quick_form(case_.timing) : case_.timing, [this](std::string_view what) { phase(what); },
                            [this] { return deadline_.passed(); }};
     const MeasureResult measured = measure(session, options);
     result_.timer_floor_us = measured.timer_floor_us;
@@ -122,7 +77,7 @@ class SparseCaseRunner {
     const std::string where = first_difference(session.buffers(), reference_, run_step(session));
     CheckResult after = where.empty() ? check::passed("the bits after timing equal those before") : check::failed(where + " differs from the run before timing");
     after.name = "after_timing";
-    add_check(after);
+    add_check(after, result_);
   }
 
   void add_bandwidth(const SparseBuffers& buffers) {
@@ -200,7 +155,7 @@ CaseResult run_case(const Case& c, const CaseEnvironment& environment) {
   const auto start = std::chrono::steady_clock::now();
   try {
     if (std::holds_alternative<SparseWorkload>(c.workload)) SparseCaseRunner(c, environment, result).run();
-    else fail(result, CaseStatus::skipped, "the dense workload does not run in this version");
+    else run_dense_case(c, environment, result);
   } catch (const Abandoned& abandoned) {
     fail(result, abandoned.status, abandoned.reason);
   } catch (const Unsupported& unsupported) {

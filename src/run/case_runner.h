@@ -16,6 +16,7 @@ struct CaseEnvironment {
   Backend& host;
   Parallel& threads;
   std::vector<RoofPoint> roof;  ///< measured in this run; empty: no percentages
+  Geometry geometry;            ///< asked for by the user; zeros: the variants' own rules
   bool checks = true, timing = true, quick = false, profile = false;
   std::function<void(std::string_view)> phase;  ///< told what a case is at
   std::function<bool()> stop;                   ///< true: the user wants out

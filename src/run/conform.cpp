@@ -9,6 +9,7 @@
 #include "io/golden_case.h"
 #include "kernels/registry.h"
 #include "numerics/order.h"
+#include "run/dense_conform.h"
 
 namespace sdm {
 namespace {
@@ -245,7 +246,7 @@ class Conformer {
 
 std::vector<ConformRow> conform_file(const std::string& path, Backend* gpu, Parallel& threads) {
   const SafetensorsFile file = SafetensorsFile::open(path);
-  return Conformer(file, gpu, threads).run();
+  return is_dense_case(file) ? conform_dense(file, gpu, threads) : Conformer(file, gpu, threads).run();
 }
 
 std::vector<std::string> conform_files(const std::string& path) {

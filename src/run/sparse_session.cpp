@@ -4,10 +4,10 @@
 
 #include <algorithm>
 
-#include "base/digest.h"
 #include "base/error.h"
 #include "numerics/formats.h"
 #include "pipeline/sparse_bind.h"
+#include "run/tensor_io.h"
 
 namespace sdm {
 namespace {
@@ -107,18 +107,40 @@ void SparseSession::restore(std::uint8_t poison) {
   restore_banks();
 }
 
+void SparseSession::set_launch(LaunchMode mode) {
+  const Device* device = backend_.device();
+  if (mode == LaunchMode::fused) throw Unsupported("launch mode fused is not built; eager, plan, pdl and graph are");
+  const bool dependent_possible = device && device->compute_capability >= 90 && !device->force_portable;
+  if (mode == LaunchMode::pdl && device && !dependent_possible)
+    throw Unsupported(fmt::format("launch mode pdl needs compute capability 9.0 or newer, this device has {}.{}",
+                                  device->compute_capability / 10, device->compute_capability % 10));
+  context_.dependent_launch = dependent_possible && (mode == LaunchMode::pdl || mode == LaunchMode::automatic);
+  recorded_ = device && (mode == LaunchMode::graph || mode == LaunchMode::automatic);
+  recordings_.clear();
+}
+
+std::string SparseSession::launch_name() const {
+  if (!backend_.device()) return "host";
+  if (recorded_) return context_.dependent_launch ? "graph of dependent launches" : "graph";
+  return context_.dependent_launch ? "pdl" : "eager";
+}
+
+/// Observers must see every call, so an observed pass is never a recording.
 void SparseSession::run_only(Pass pass, std::string_view stage, StageObserver* observer) {
   if (pass == Pass::backward && !has_backward()) return;
+  if (!recorded_ || observer || !stage.empty()) return launch_pass(pass, stage, observer);
+  std::unique_ptr<Recording>& recording = recordings_[pass];
+  if (!recording) recording = backend_.record([&] { launch_pass(pass, stage, observer); });
+  recording->replay();
+}
+
+void SparseSession::launch_pass(Pass pass, std::string_view stage, StageObserver* observer) {
   Executor executor(backend_, threads_, context_, observer, stage);
   if (pass == Pass::forward) forward(executor, plan_, buffers_);
   else backward(executor, plan_, buffers_);
 }
 
-std::vector<std::byte> SparseSession::download(const Tensor& tensor) const {
-  std::vector<std::byte> bytes(tensor.bytes());
-  backend_.download(bytes.data(), tensor.data, bytes.size());
-  return bytes;
-}
+std::vector<std::byte> SparseSession::download(const Tensor& tensor) const { return download_tensor(backend_, tensor); }
 
 std::vector<float> SparseSession::download_floats(const Tensor& tensor) const {
   const std::vector<std::byte> bytes = download(tensor);
@@ -133,23 +155,7 @@ std::vector<float> SparseSession::download_floats(const Tensor& tensor) const {
   return floats;
 }
 
-std::string SparseSession::digest(const Tensor& tensor) const {
-  Digest digest;
-  constexpr std::size_t kPiece = std::size_t{64} << 20;
-  std::vector<std::byte> piece;
-  const auto* at = tensor.as<const std::byte>();
-  for (std::uint64_t done = 0; done < tensor.bytes(); done += kPiece) {
-    const std::size_t size = std::min<std::uint64_t>(kPiece, tensor.bytes() - done);
-    const std::byte* source = at + done;
-    if (backend_.device()) {
-      piece.resize(size);
-      backend_.download(piece.data(), source, size);
-      source = piece.data();
-    }
-    digest.update_values(tensor.dtype, {source, size});
-  }
-  return digest.hex();
-}
+std::string SparseSession::digest(const Tensor& tensor) const { return digest_of(backend_, tensor); }
 
 Digests SparseSession::digests(Pass pass) const {
   if (pass == Pass::backward && !has_backward()) return {};

@@ -7,6 +7,7 @@
 
 #include "backend/arena.h"
 #include "backend/executor.h"
+#include "config/config.h"
 #include "pipeline/sparse.h"
 
 namespace sdm {
@@ -41,6 +42,13 @@ class SparseSession {
   void restore_banks();
 
   void run(Pass pass, StageObserver* observer = nullptr) { run_only(pass, {}, observer); }
+  /// How passes are launched from now on; bits never change. `automatic`: a graph, of dependent launches where the
+  /// device has them. Throws Unsupported with the reason where the backend cannot.
+  void set_launch(LaunchMode mode);
+  /// In words, for the result.
+  std::string launch_name() const;
+  bool recorded() const { return recorded_; }
+
   /// False where the workload saves nothing for the backward: that pass is then empty.
   bool has_backward() const { return buffers_.workload.snapshot != SnapshotFormat::none; }
   /// The calls of one stage alone, for timing; all of them where `stage` is empty.
@@ -65,16 +73,23 @@ class SparseSession {
   Arena& arena() { return *arena_; }
   Backend& backend() const { return backend_; }
   std::map<std::string, ResolvedVariant> resolved() const { return describe(plan_, buffers_, context_); }
-  void set_geometry(const Geometry& geometry) { context_.geometry = geometry; }
+  const Geometry& geometry() const { return context_.geometry; }
+  void set_geometry(const Geometry& geometry) {
+    context_.geometry = geometry;
+    recordings_.clear();
+  }
   /// Reads the bank's initial contents of elements [first, first+count) in its own dtype.
   void initial_bank(BankKind kind, std::int64_t first, std::int64_t count, void* out) const;
 
  private:
   void load_bank(const Tensor& tensor, BankKind kind);
+  void launch_pass(Pass pass, std::string_view stage, StageObserver* observer);
   void generate_bank(const Tensor& tensor, BankKind kind);
 
   const SparseInputs& inputs_;
   Backend& backend_;
+  bool recorded_ = false;  ///< passes are recorded once and replayed
+  std::map<Pass, std::unique_ptr<Recording>> recordings_;
   Parallel& threads_;
   LaunchContext context_;
   SparseBuffers buffers_;

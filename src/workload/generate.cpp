@@ -6,6 +6,7 @@
 #include "base/parallel.h"
 #include "base/rng.h"
 #include "workload/bank_value.h"
+#include "workload/captured.h"
 #include "workload/slots.h"
 #include "workload/sparse.h"
 
@@ -66,12 +67,34 @@ void draw_rows(const SlotLaw& law, Purpose purpose, const TokenAt& at, std::int6
   for (std::int32_t& index : out) index += static_cast<std::int32_t>(at.stream * slots);
 }
 
+TokenAt token_at(const SparseWorkload& workload, std::int64_t row) {
+  const std::int64_t chunk = row / workload.chunk;
+  const std::int64_t token = chunk / workload.streams * workload.chunk + row % workload.chunk;
+  return {workload.seed, static_cast<std::uint32_t>(token), static_cast<std::uint32_t>(chunk % workload.streams)};
+}
+
+/// For captured inputs of a forward alone: the gradient that a generated workload of this seed would get.
+void draw_d_reading(const SparseWorkload& workload, std::int64_t rows, SparseInputs& inputs, Parallel& threads) {
+  inputs.d_reading.resize(static_cast<std::size_t>(rows * workload.head_dim));
+  threads.for_ranges(rows, 64, [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row) {
+      const TokenAt at = token_at(workload, row);
+      if (at.token >= static_cast<std::uint32_t>(workload.tokens)) continue;
+      fill_row(at, Purpose::d_reading, row_of(inputs.d_reading, row, workload.head_dim), signed_unit);
+    }
+  });
+}
+
 }  // namespace
 
 SparseInputs generate_inputs(const SparseWorkload& workload, Parallel& threads) {
-  SDM_REQUIRE(workload.distribution.kind != Distribution::Kind::replay, "captured inputs are loaded, not generated");
   validate(workload);
   const std::int64_t rows = workload.chunks() * workload.chunk;  // token rows, padding included
+  if (workload.distribution.kind == Distribution::Kind::replay) {
+    SparseInputs captured = load_captured_inputs(workload);
+    if (captured.d_reading.empty()) draw_d_reading(workload, rows, captured, threads);
+    return captured;
+  }
   const std::int64_t gates = workload.gate == Gate::token ? 1 : workload.writes;
   SparseInputs inputs;
   resize_inputs(workload, rows, gates, inputs);
@@ -80,11 +103,8 @@ SparseInputs generate_inputs(const SparseWorkload& workload, Parallel& threads) 
   threads.for_ranges(rows, 64, [&](std::int64_t begin, std::int64_t end) {
     SlotScratch scratch;
     for (std::int64_t row = begin; row < end; ++row) {
-      const std::int64_t chunk = row / workload.chunk;
-      const std::int64_t token = chunk / workload.streams * workload.chunk + row % workload.chunk;
-      if (token >= workload.tokens) continue;  // padding keeps its zeros
-      const TokenAt at{workload.seed, static_cast<std::uint32_t>(token),
-                       static_cast<std::uint32_t>(chunk % workload.streams)};
+      const TokenAt at = token_at(workload, row);
+      if (at.token >= static_cast<std::uint32_t>(workload.tokens)) continue;  // padding keeps its zeros
       draw_rows(law, Purpose::write_slots, at, workload.slots, row_of(inputs.k_idx, row, workload.writes), scratch);
       draw_rows(law, Purpose::read_slots, at, workload.slots, row_of(inputs.q_idx, row, workload.reads), scratch);
       fill_strengths(at, Purpose::write_strength, workload.value_dtype, row_of(inputs.k, row, workload.writes));

@@ -43,6 +43,7 @@ class RandomReport {
     out.status = static_cast<CaseStatus>(below(7));
     out.reason = text();
     out.device = text();
+    out.launch = text();
     for (int i = below(3); i > 0; --i) out.variants[text()] = {text(), text(), text()};
     for (int i = below(4); i > 0; --i)
       out.checks.push_back({text(), static_cast<CheckResult::Status>(below(6)), text(), text()});

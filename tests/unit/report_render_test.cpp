@@ -295,7 +295,7 @@ TEST(Render, RefusesUnknownFormats) {
   } catch (const UserError& error) {
     EXPECT_STREQ(
         error.what(),
-        "there is no format 'tabel' (formats: table, md, csv, json, jsonl, junit, gbench); did you mean 'table'?");
+        "there is no format 'tabel' (formats: table, md, csv, json, jsonl, junit, gbench, bmf, html); did you mean 'table'?");
   }
 }
 

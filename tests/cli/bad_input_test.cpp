@@ -49,7 +49,7 @@ TEST(BadCommandLine, UnknownVerb) { expect_refused({"rnu"}, {"rnu", "did you mea
 TEST(BadCommandLine, NoVerb) { EXPECT_EQ(bench({}).code, 2); }
 TEST(BadCommandLine, UnknownFlag) { expect_refused({"run", config("smoke"), "--quik"}, {"--quik"}); }
 TEST(BadCommandLine, MissingConfig) { expect_refused({"run"}, {"CONFIG"}); }
-TEST(BadCommandLine, MissingFile) { expect_refused({"run", "/nowhere/absent.json"}, {"/nowhere/absent.json", "No such file"}); }
+TEST(BadCommandLine, MissingFile) { expect_refused({"run", "/nowhere/absent.json"}, {"/nowhere/absent.json", "cannot be read"}); }
 TEST(BadCommandLine, UnknownFormat) { expect_refused({"run", config("smoke"), "--format", "jsn"}, {"jsn", "json", "csv"}); }
 TEST(BadCommandLine, UnknownColour) { expect_refused({"run", config("smoke"), "--color", "sometimes"}, {"sometimes", "auto", "never"}); }
 TEST(BadCommandLine, UnknownDevice) { expect_refused({"run", config("smoke"), "--device", "gpu"}, {"gpu", "auto", "cpu", "cuda"}); }

@@ -60,7 +60,7 @@ void expect_all_checks(const SparseWorkload& workload, Parallel& threads, Backen
   const std::map<std::string, std::string> variants;
   SparseSession session(workload, inputs, host, threads, variants);
   const StepDigests reference = run_step(session);
-  CheckContext context{workload, inputs, variants, session, host, host, threads, reference.forward, reference.backward};
+  CheckContext context{workload, inputs, variants, LaunchMode::automatic, session, host, host, threads, reference.forward, reference.backward};
   using Kind = CheckSpec::Kind;
   for (const Kind kind : {Kind::oracle, Kind::guards, Kind::bank_restored}) {
     const CheckResult result = run_check({.kind = kind}, context);

@@ -59,12 +59,17 @@ TEST(Contraction, ProductsAndSumsRoundOnTheirOwn) {
 
 TEST(Contraction, SumsOfProductsKeepTheirOrder) {
   const Operands in = operands();
-  float plain = 0, expected = 0, fused = 0;
-  for (std::size_t i = 0; i < kCount; ++i) plain += in.a[i] * in.b[i];
-  for (std::size_t i = 0; i < kCount; ++i) expected = twice_rounded(in.a[i], in.b[i], expected);
-  for (std::size_t i = 0; i < kCount; ++i) fused = fma_rn(in.a[i], in.b[i], fused);
-  EXPECT_EQ(bits_of(plain), bits_of(expected)) << "the compiler fused or reordered a sum";
-  EXPECT_NE(bits_of(fused), bits_of(expected)) << "the operands cannot tell fused from plain";
+  constexpr std::size_t kTerms = 16;
+  int would_differ = 0;
+  for (std::size_t first = 0; first < kCount; first += kTerms) {
+    float plain = 0, expected = 0, fused = 0;
+    for (std::size_t i = first; i < first + kTerms; ++i) plain += in.a[i] * in.b[i];
+    for (std::size_t i = first; i < first + kTerms; ++i) expected = twice_rounded(in.a[i], in.b[i], expected);
+    for (std::size_t i = first; i < first + kTerms; ++i) fused = fma_rn(in.a[i], in.b[i], fused);
+    ASSERT_EQ(bits_of(plain), bits_of(expected)) << "the compiler fused or reordered the sum from " << first << " of seed " << kSeed;
+    would_differ += fused != expected;
+  }
+  EXPECT_GT(would_differ, static_cast<int>(kCount / kTerms) / 4) << "the operands cannot tell fused from plain";
 }
 
 TEST(Contraction, FusedIsOneRounding) {

@@ -71,10 +71,14 @@ inline bool rows_return(const Dims& dims, std::int32_t entries) {
   return 4 * std::int64_t{dims.chunk} * entries >= dims.slots;
 }
 
+/// The same row in slices of `lanes` vectors. For sums alone: the planes of gather_grad's dots are bound to cut_row.
+inline RowCut recut(const RowCut& cut, std::int32_t head_dim, std::int32_t lanes) {
+  return {cut.vec, lanes, (head_dim / cut.vec + lanes - 1) / lanes};
+}
+
 /// `entries`: of a token, summed over operands. `warps` a CTA, 0 for the most.
-inline RowPlan make_row_plan(const Dims& dims, std::int32_t step, DType row, std::int32_t groups, std::int32_t entries,
-                             std::int32_t warps) {
-  const RowCut cut = cut_row(dims.head_dim, row);
+inline RowPlan make_row_plan(const Dims& dims, const RowCut& cut, std::int32_t step, std::int32_t groups,
+                             std::int32_t entries, std::int32_t warps) {
   const auto bits = [](std::int32_t power) { return std::countr_zero(static_cast<std::uint32_t>(power)); };
   RowPlan plan{};
   plan.vec = cut.vec, plan.slices = cut.slices;

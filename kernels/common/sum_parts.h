@@ -2,21 +2,26 @@
 // The order of gather's and gather_grad's sums (spec 2.6): entry e belongs to part e % groups; a part folds its entries
 // in ascending e, starting at +0; parts are added to +0 in ascending order. Kernels pad parts with +0 terms as they
 // like, so a part ends with one + 0.0f, which turns a -0 (left by underflow alone) into the +0 that any padding gives.
+#include <bit>
+
 #include "kernels/common/host.h"
 
 namespace sdm::host {
 
-/// The number of parts: a power of two, enough for `vectors` 16-byte vectors a row to make `enough` threads a token, at
-/// least 8 entries a part. Streams, tokens and chunk have no say, so a stream's bits do not depend on its neighbours.
-inline std::int32_t sum_groups(std::int64_t vectors, int entries, int enough) {
+/// The number of parts: a power of two, enough for the `owners` sums of a stream's step, each of `vectors` 16-byte
+/// vectors, to make 8192 threads (8 such streams fill an H200); at least 8 entries a part. The number of streams has no
+/// say, so a stream's bits do not depend on its neighbours.
+inline std::int32_t sum_groups(std::int64_t owners, std::int64_t vectors, int entries) {
+  constexpr std::int64_t kThreadsPerStream = 8192;
   std::int32_t groups = 1;
-  while (vectors * groups < enough && entries / (2 * groups) >= 8) groups *= 2;
+  while (owners * vectors * groups < kThreadsPerStream && entries / (2 * groups) >= 8) groups *= 2;
   return groups;
 }
 
-/// 16-byte vectors of a row, the last one partial; at least a row group of 8 threads.
+/// Threads that read a row: its 16-byte vectors rounded up to a power of two, at least a row group of 8.
 inline std::int64_t row_vectors(std::int64_t head_dim, DType dtype) {
-  return std::max<std::int64_t>(8, (head_dim * static_cast<std::int64_t>(size_of(dtype)) + 15) / 16);
+  const std::int64_t vectors = (head_dim * static_cast<std::int64_t>(size_of(dtype)) + 15) / 16;
+  return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(8, vectors))));
 }
 
 /// out[d] = the sum over entries of weight(e) * row(e)[d]. `scratch` holds 2*columns floats.

@@ -46,8 +46,7 @@ DotShape dot_shape(std::int32_t head_dim, DType grad) {
 }
 
 std::int32_t groups_for(const Dims& dims, DType grad) {
-  constexpr int kThreadsPerToken = 128;  // twice gather's: one operand instead of two
-  return host::sum_groups(host::row_vectors(dims.head_dim, grad), dims.writes, kThreadsPerToken);
+  return host::sum_groups(dims.chunk, host::row_vectors(dims.head_dim, grad), dims.writes);
 }
 
 void replay(const Params& p, Parallel& threads) {

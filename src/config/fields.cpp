@@ -69,10 +69,10 @@ void add_sparse_formats(std::vector<Field>& out) {
       "workload.snapshot", kScope,
       Meanings<SnapshotFormat>{{{"per_entry", {"per-entry"}}, SnapshotFormat::per_entry},
                                {{"raw", {}}, SnapshotFormat::raw},
-                               {{"none", {}}, SnapshotFormat::none},
                                {{"bf16", {}}, SnapshotFormat::bf16},
                                {{"fp8", {}}, SnapshotFormat::fp8},
-                               {{"int4", {}}, SnapshotFormat::int4}},
+                               {{"int4", {}}, SnapshotFormat::int4},
+                               {{"none", {}}, SnapshotFormat::none}},
       [](auto& d) -> auto& { return d.sparse.snapshot; },
       "how pre-write rows are kept for the backward; bf16 only with an f32 bank; none: forward only"));
   out.push_back(boolean(

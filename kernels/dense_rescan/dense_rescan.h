@@ -19,18 +19,18 @@ inline constexpr int kTile = 64;
 /// fold over the 64 columns of a tile, ascending, of (d_out, io(h)); dq = ((partial 0 + partial 1) + ..).
 struct Params {
   std::int32_t batch = 0, chunks = 0, heads = 0, key_dim = 0, value_dim = 0;  ///< B, NT, HV, K, V
-  DType io = DType::bf16;                                                      ///< bf16 | f16
+  DType io = DType::bf16;                                                     ///< bf16 | f16
   DqMode dq_mode = DqMode::ordered;
-  const void* w = nullptr;      ///< [B, T, HV, K] io
-  const void* kg = nullptr;     ///< [B, T, HV, K] io
-  const void* u = nullptr;      ///< [B, T, HV, V] io
-  const void* d_out = nullptr;  ///< [B, T, HV, V] io; unused with dq off
-  const float* g2 = nullptr;    ///< [B, T, HV, K]; the last row of a chunk is used
-  const float* h0 = nullptr;    ///< [B, HV, K, V]; null: zeros
-  void* checkpoints = nullptr;  ///< [B, NT, HV, K, V] io, out
-  void* v_new = nullptr;        ///< [B, T, HV, V] io, out
-  float* dq = nullptr;          ///< [B, T, HV, K] out; null with dq off
-  float* final_state = nullptr; ///< [B, HV, K, V] out
+  const void* w = nullptr;       ///< [B, T, HV, K] io
+  const void* kg = nullptr;      ///< [B, T, HV, K] io
+  const void* u = nullptr;       ///< [B, T, HV, V] io
+  const void* d_out = nullptr;   ///< [B, T, HV, V] io; unused with dq off
+  const float* g2 = nullptr;     ///< [B, T, HV, K]; the last row of a chunk is used
+  const float* h0 = nullptr;     ///< [B, HV, K, V]; null: zeros
+  void* checkpoints = nullptr;   ///< [B, NT, HV, K, V] io, out
+  void* v_new = nullptr;         ///< [B, T, HV, V] io, out
+  float* dq = nullptr;           ///< [B, T, HV, K] out; null with dq off
+  float* final_state = nullptr;  ///< [B, HV, K, V] out
 
   std::int64_t streams() const { return std::int64_t{batch} * heads; }
   std::int64_t rows() const { return streams() * chunks * kChunk; }

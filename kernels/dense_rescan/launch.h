@@ -9,10 +9,13 @@ namespace sdm::dense_rescan {
 inline std::string refuse_sizes(const Params& p) {
   if (p.key_dim != 64 && p.key_dim != 128)
     return std::string("K is ") + std::to_string(p.key_dim) + "; 64 and 128 are built";
-  if (p.value_dim % kTile != 0) return std::string("V is ") + std::to_string(p.value_dim) + "; a multiple of 64 is needed";
-  if (p.value_dim / kTile > 65535) return std::string("V is ") + std::to_string(p.value_dim) + "; at most 64 * 65535 fit a grid";
+  if (p.value_dim % kTile != 0)
+    return std::string("V is ") + std::to_string(p.value_dim) + "; a multiple of 64 is needed";
+  if (p.value_dim / kTile > 65535)
+    return std::string("V is ") + std::to_string(p.value_dim) + "; at most 64 * 65535 fit a grid";
   if (p.streams() * p.chunks * p.key_dim >= (std::int64_t{1} << 31))
-    return std::string("B*NT*HV*K is ") + std::to_string(p.streams() * p.chunks * p.key_dim) + "; less than 2^31 is needed";
+    return std::string("B*NT*HV*K is ") + std::to_string(p.streams() * p.chunks * p.key_dim) +
+           "; less than 2^31 is needed";
   return "";
 }
 

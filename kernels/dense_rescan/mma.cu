@@ -37,7 +37,8 @@ __device__ __forceinline__ void fetch_rows(const T* from, std::int64_t stride, T
   constexpr int kPacks = kWidth / 8;
 #pragma unroll
   for (int i = static_cast<int>(threadIdx.x); i < kRows * kPacks; i += kThreads)
-    device::copy_async<16>(to + i / kPacks * (kWidth + kPad) + i % kPacks * 8, from + i / kPacks * stride + i % kPacks * 8);
+    device::copy_async<16>(to + i / kPacks * (kWidth + kPad) + i % kPacks * 8,
+                           from + i / kPacks * stride + i % kPacks * 8);
 }
 
 /// The other way, from padded rows.
@@ -45,13 +46,15 @@ template <int kRows, typename T>
 __device__ __forceinline__ void store_rows(const T* from, T* to, std::int64_t stride) {
 #pragma unroll
   for (int i = static_cast<int>(threadIdx.x); i < kRows * kTile / 8; i += kThreads)
-    *reinterpret_cast<uint4*>(to + i / 8 * stride + i % 8 * 8) = *reinterpret_cast<const uint4*>(from + i / 8 * kTileStride + i % 8 * 8);
+    *reinterpret_cast<uint4*>(to + i / 8 * stride + i % 8 * 8) =
+        *reinterpret_cast<const uint4*>(from + i / 8 * kTileStride + i % 8 * 8);
 }
 
 /// d[16 x 64] += a b over kSteps * 16; a and b are given as the lane's ldmatrix addresses of step 0 and the bytes from
 /// step to step. b lies as [k][column].
 template <typename T, int kSteps, bool kTransposedA>
-__device__ __forceinline__ void product(float (&d)[kTile / 8][4], std::uint32_t a, std::uint32_t a_step, std::uint32_t b) {
+__device__ __forceinline__ void product(float (&d)[kTile / 8][4], std::uint32_t a, std::uint32_t a_step,
+                                        std::uint32_t b) {
 #pragma unroll
   for (int step = 0; step < kSteps; ++step) {
     std::uint32_t left[4];
@@ -75,16 +78,19 @@ __global__ void __launch_bounds__(kThreads, 2) scan_kernel(const __grid_constant
   extern __shared__ float4 shared[];
   auto& memory = *reinterpret_cast<ScanMemory<T, kK>*>(shared);
   constexpr int kBlocks = kK / 64;
-  const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32, g = lane / 4, q = lane % 4;
+  const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32, g = lane / 4,
+            q = lane % 4;
   const std::int64_t stream = blockIdx.x, batch = stream / p.heads, head = stream % p.heads;
   const int column = static_cast<int>(blockIdx.y) * kTile, first_row = kK / 4 * warp;
-  const std::int64_t key_stride = static_cast<std::int64_t>(p.heads) * kK, value_stride = static_cast<std::int64_t>(p.heads) * p.value_dim;
+  const std::int64_t key_stride = static_cast<std::int64_t>(p.heads) * kK,
+                     value_stride = static_cast<std::int64_t>(p.heads) * p.value_dim;
   const auto token0 = [&](int chunk) { return (batch * p.chunks + chunk) * kChunk * p.heads + head; };
   const auto fetch = [&](int chunk) {
     ChunkMemory<T, kK>& to = memory.chunk[chunk % depth];
     fetch_rows<kChunk, kK>(static_cast<const T*>(p.w) + token0(chunk) * kK, key_stride, &to.w[0][0]);
     fetch_rows<kChunk, kK>(static_cast<const T*>(p.kg) + token0(chunk) * kK, key_stride, &to.kg[0][0]);
-    fetch_rows<kChunk, kTile>(static_cast<const T*>(p.u) + token0(chunk) * p.value_dim + column, value_stride, &to.v[0][0]);
+    fetch_rows<kChunk, kTile>(static_cast<const T*>(p.u) + token0(chunk) * p.value_dim + column, value_stride,
+                              &to.v[0][0]);
   };
   device::wait_for_previous_grid();
   float h[kBlocks][kTile / 8][4];
@@ -111,16 +117,22 @@ __global__ void __launch_bounds__(kThreads, 2) scan_kernel(const __grid_constant
     float decay[kBlocks][2];  // log2 until it is used: the loads are under way meanwhile
 #pragma unroll
     for (int i = 0; i < 2 * kBlocks; ++i) decay[i / 2][i % 2] = last[16 * (i / 2) + 8 * (i % 2)];
-    for_pairs([&](int row, int at, float& a, float& b) { *reinterpret_cast<std::uint32_t*>(&memory.io_h[row][at]) = pack<T>(a, b); });
+    for_pairs([&](int row, int at, float& a, float& b) {
+      *reinterpret_cast<std::uint32_t*>(&memory.io_h[row][at]) = pack<T>(a, b);
+    });
     device::wait_copies_but<0>();
     __syncthreads();
     if (depth > 1 && chunk + 1 < p.chunks) fetch(chunk + 1);
     device::commit_copies();
-    store_rows<kK>(&memory.io_h[0][0], static_cast<T*>(p.checkpoints) + ((batch * p.chunks + chunk) * p.heads + head) * kK * p.value_dim + column, p.value_dim);
+    store_rows<kK>(
+        &memory.io_h[0][0],
+        static_cast<T*>(p.checkpoints) + ((batch * p.chunks + chunk) * p.heads + head) * kK * p.value_dim + column,
+        p.value_dim);
 
     ChunkMemory<T, kK>& now = memory.chunk[chunk % depth];
     float wh[kTile / 8][4] = {};
-    product<T, kK / 16, false>(wh, shared_address(&now.w[16 * warp + lane % 16][lane / 16 * 8]), 32, shared_address(&memory.io_h[lane % 16][lane / 16 * 8]));
+    product<T, kK / 16, false>(wh, shared_address(&now.w[16 * warp + lane % 16][lane / 16 * 8]), 32,
+                               shared_address(&memory.io_h[lane % 16][lane / 16 * 8]));
 #pragma unroll
     for (int j = 0; j < kTile / 8; ++j)
 #pragma unroll
@@ -139,11 +151,15 @@ __global__ void __launch_bounds__(kThreads, 2) scan_kernel(const __grid_constant
     __syncthreads();
     store_rows<kChunk>(&now.v[0][0], static_cast<T*>(p.v_new) + token0(chunk) * p.value_dim + column, value_stride);
 #pragma unroll
-    for (int m = 0; m < kBlocks; ++m)  // kg lies as [token][k]: matrix i of a lane group holds tokens 8*(i/2).., k 8*(i%2)..
-      product<T, kChunk / 16, true>(h[m], shared_address(&now.kg[lane % 8 + lane / 16 * 8][first_row + 16 * m + lane / 8 % 2 * 8]),
-                                    16 * (kK + kPad) * 2, shared_address(&now.v[lane % 16][lane / 16 * 8]));
+    for (int m = 0; m < kBlocks;
+         ++m)  // kg lies as [token][k]: matrix i of a lane group holds tokens 8*(i/2).., k 8*(i%2)..
+      product<T, kChunk / 16, true>(
+          h[m], shared_address(&now.kg[lane % 8 + lane / 16 * 8][first_row + 16 * m + lane / 8 % 2 * 8]),
+          16 * (kK + kPad) * 2, shared_address(&now.v[lane % 16][lane / 16 * 8]));
   }
-  for_pairs([&](int row, int at, float& a, float& b) { *reinterpret_cast<float2*>(p.final_state + state_at(row, at)) = make_float2(a, b); });
+  for_pairs([&](int row, int at, float& a, float& b) {
+    *reinterpret_cast<float2*>(p.final_state + state_at(row, at)) = make_float2(a, b);
+  });
 }
 
 template <typename T, int kK>
@@ -151,8 +167,8 @@ struct alignas(16) QueryMemory {
   T d_out[2][kChunk][kTileStride], state[2][kK][kTileStride];
 };
 
-/// dq of one chunk from its checkpoint; warp w owns tokens 16w .. Ordered: a CTA walks all tiles; atomic: one tile a CTA
-/// (blockIdx.y), into zeros.
+/// dq of one chunk from its checkpoint; warp w owns tokens 16w .. Ordered: a CTA walks all tiles; atomic: one tile a
+/// CTA (blockIdx.y), into zeros.
 template <typename T, int kK, bool kAtomic>
 __global__ void __launch_bounds__(kThreads, 3) query_kernel(const __grid_constant__ Params p) {
   extern __shared__ float4 shared[];
@@ -161,8 +177,10 @@ __global__ void __launch_bounds__(kThreads, 3) query_kernel(const __grid_constan
   const std::int64_t chunk_row = blockIdx.x, row0 = chunk_row / p.heads * kChunk * p.heads + chunk_row % p.heads;
   const int first = kAtomic ? static_cast<int>(blockIdx.y) : 0, last = kAtomic ? first + 1 : p.value_dim / kTile;
   const auto fetch = [&](int tile) {
-    fetch_rows<kChunk, kTile>(static_cast<const T*>(p.d_out) + row0 * p.value_dim + tile * kTile, static_cast<std::int64_t>(p.heads) * p.value_dim, &memory.d_out[tile % 2][0][0]);
-    fetch_rows<kK, kTile>(static_cast<const T*>(p.checkpoints) + chunk_row * kK * p.value_dim + tile * kTile, p.value_dim, &memory.state[tile % 2][0][0]);
+    fetch_rows<kChunk, kTile>(static_cast<const T*>(p.d_out) + row0 * p.value_dim + tile * kTile,
+                              static_cast<std::int64_t>(p.heads) * p.value_dim, &memory.d_out[tile % 2][0][0]);
+    fetch_rows<kK, kTile>(static_cast<const T*>(p.checkpoints) + chunk_row * kK * p.value_dim + tile * kTile,
+                          p.value_dim, &memory.state[tile % 2][0][0]);
     device::commit_copies();
   };
   device::wait_for_previous_grid();
@@ -193,7 +211,8 @@ __global__ void __launch_bounds__(kThreads, 3) query_kernel(const __grid_constan
   for (int j = 0; j < kK / 8; ++j)
 #pragma unroll
     for (int half = 0; half < 2; ++half) {
-      float* to = p.dq + (row0 + static_cast<std::int64_t>(16 * warp + lane / 4 + 8 * half) * p.heads) * kK + 8 * j + lane % 4 * 2;
+      float* to = p.dq + (row0 + static_cast<std::int64_t>(16 * warp + lane / 4 + 8 * half) * p.heads) * kK + 8 * j +
+                  lane % 4 * 2;
       const float x = acc[j][2 * half], y = acc[j][2 * half + 1];
       if constexpr (kAtomic)
         atomicAdd(to, x), atomicAdd(to + 1, y);
@@ -218,7 +237,8 @@ device::LaunchShape scan_shape(const Params& p, const LaunchContext& context) {
 
 device::LaunchShape query_shape(const Params& p) {
   const auto tiles = static_cast<unsigned>(p.dq_mode == DqMode::atomic ? p.value_dim / kTile : 1);
-  return {.grid = dim3(static_cast<unsigned>(p.streams() * p.chunks), tiles), .threads = kThreads,
+  return {.grid = dim3(static_cast<unsigned>(p.streams() * p.chunks), tiles),
+          .threads = kThreads,
           .shared_bytes = p.key_dim == 64 ? sizeof(QueryMemory<bf16_t, 64>) : sizeof(QueryMemory<bf16_t, 128>)};
 }
 
@@ -231,9 +251,10 @@ std::string refuse(const Params& p, const Device& device) {
 
 void launch(const Params& p, const LaunchContext& context) {
   dispatch_half(p.io, [&]<typename T>() {
-    dispatch_value<64, 128>(p.key_dim, [&]<auto kK>() {
-      device::launch(scan_kernel<T, kK>, scan_shape(p, context), context, p, depth_of(p, context));
-    });
+    dispatch_value<64, 128>(
+        p.key_dim, [&]<auto kK>() {
+          device::launch(scan_kernel<T, kK>, scan_shape(p, context), context, p, depth_of(p, context));
+        });
   });
   if (p.dq_mode != DqMode::off) launch_query(p, context);
 }
@@ -250,14 +271,17 @@ std::string describe_launch(const Params& p, const LaunchContext& context) {
 void launch_query(const Params& p, const LaunchContext& context) {
   if (p.dq_mode == DqMode::atomic) clear_dq(p, context);
   dispatch_half(p.io, [&]<typename T>() {
-    dispatch_value<64, 128>(p.key_dim, [&]<auto kK>() {
-      const auto kernel = p.dq_mode == DqMode::atomic ? query_kernel<T, kK, true> : query_kernel<T, kK, false>;
-      device::launch(kernel, query_shape(p), context, p);
-    });
+    dispatch_value<64, 128>(
+        p.key_dim, [&]<auto kK>() {
+          const auto kernel = p.dq_mode == DqMode::atomic ? query_kernel<T, kK, true> : query_kernel<T, kK, false>;
+          device::launch(kernel, query_shape(p), context, p);
+        });
   });
 }
 
-std::string describe_query(const Params& p) { return std::string("dq from checkpoints: ").append(device::describe(query_shape(p))); }
+std::string describe_query(const Params& p) {
+  return std::string("dq from checkpoints: ").append(device::describe(query_shape(p)));
+}
 
 const Variant<Params> mma = {
     .name = "mma",

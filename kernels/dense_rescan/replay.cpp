@@ -20,8 +20,13 @@ template <typename T>
 class TileWalk {
  public:
   TileWalk(const Params& p, std::int64_t stream, int tile)
-      : p_(p), batch_(stream / p.heads), head_(stream % p.heads), column_(tile * kTile),
-        h_(static_cast<std::size_t>(p.key_dim) * kTile), io_h_(h_.size()), v_(std::size_t{kChunk} * kTile) {}
+      : p_(p),
+        batch_(stream / p.heads),
+        head_(stream % p.heads),
+        column_(tile * kTile),
+        h_(static_cast<std::size_t>(p.key_dim) * kTile),
+        io_h_(h_.size()),
+        v_(std::size_t{kChunk} * kTile) {}
 
   void run() {
     load_state();
@@ -36,9 +41,7 @@ class TileWalk {
 
  private:
   static float* row(std::vector<float>& matrix, int i) { return matrix.data() + std::ptrdiff_t{i} * kTile; }
-  std::int64_t state_at(int k) const {
-    return ((batch_ * p_.heads + head_) * p_.key_dim + k) * p_.value_dim + column_;
-  }
+  std::int64_t state_at(int k) const { return ((batch_ * p_.heads + head_) * p_.key_dim + k) * p_.value_dim + column_; }
   std::int64_t token_row(int chunk, int t) const {
     return ((batch_ * p_.chunks + chunk) * kChunk + t) * p_.heads + head_;
   }
@@ -121,9 +124,8 @@ void query_gradient(const Params& p, std::int64_t chunk_row) {
 void replay(const Params& p, Parallel& threads) {
   dispatch_half(p.io, [&]<typename T>() {
     const int tiles = p.value_dim / kTile;
-    threads.for_each(p.streams() * tiles, [&](std::int64_t item) {
-      TileWalk<T>(p, item / tiles, static_cast<int>(item % tiles)).run();
-    });
+    threads.for_each(p.streams() * tiles,
+                     [&](std::int64_t item) { TileWalk<T>(p, item / tiles, static_cast<int>(item % tiles)).run(); });
     if (p.dq_mode == DqMode::off) return;
     threads.for_each(p.streams() * p.chunks, [&](std::int64_t chunk_row) { query_gradient<T>(p, chunk_row); });
   });

@@ -1,5 +1,5 @@
-// dense_rescan, variant `simt`: fp32 multiply-adds in the order of the replay. One CTA owns one V tile of one stream and
-// walks all chunks with its part of the state in registers; dq follows from the checkpoints in a second kernel.
+// dense_rescan, variant `simt`: fp32 multiply-adds in the order of the replay. One CTA owns one V tile of one stream
+// and walks all chunks with its part of the state in registers; dq follows from the checkpoints in a second kernel.
 #include "kernels/dense_rescan/launch.h"
 #include "numerics/exp2.h"
 #include "numerics/f16.h"
@@ -162,12 +162,14 @@ __global__ void __launch_bounds__(kThreads, 2) query_kernel(const __grid_constan
 
 device::LaunchShape scan_shape(const Params& p) {
   const auto grid = dim3(static_cast<unsigned>(p.streams()), static_cast<unsigned>(p.value_dim / kTile));
-  return {.grid = grid, .threads = kThreads,
+  return {.grid = grid,
+          .threads = kThreads,
           .shared_bytes = p.key_dim == 64 ? sizeof(ScanMemory<bf16_t, 64>) : sizeof(ScanMemory<bf16_t, 128>)};
 }
 device::LaunchShape query_shape(const Params& p) {
   const auto tiles = static_cast<unsigned>(p.dq_mode == DqMode::atomic ? p.value_dim / kTile : 1);
-  return {.grid = dim3(static_cast<unsigned>(p.streams() * p.chunks), tiles), .threads = kThreads,
+  return {.grid = dim3(static_cast<unsigned>(p.streams() * p.chunks), tiles),
+          .threads = kThreads,
           .shared_bytes = p.key_dim == 64 ? sizeof(QueryMemory<64>) : sizeof(QueryMemory<128>)};
 }
 
@@ -175,13 +177,15 @@ std::string refuse(const Params& p, const Device&) { return refuse_sizes(p); }
 
 void launch(const Params& p, const LaunchContext& context) {
   dispatch_half(p.io, [&]<typename T>() {
-    dispatch_value<64, 128>(p.key_dim, [&]<auto kK>() {
-      device::launch(scan_kernel<T, kK>, scan_shape(p), context, p);
-      if (p.dq_mode == DqMode::off) return;
-      if (p.dq_mode == DqMode::ordered) return device::launch(query_kernel<T, kK, false>, query_shape(p), context, p);
-      clear_dq(p, context);
-      device::launch(query_kernel<T, kK, true>, query_shape(p), context, p);
-    });
+    dispatch_value<64, 128>(
+        p.key_dim, [&]<auto kK>() {
+          device::launch(scan_kernel<T, kK>, scan_shape(p), context, p);
+          if (p.dq_mode == DqMode::off) return;
+          if (p.dq_mode == DqMode::ordered)
+            return device::launch(query_kernel<T, kK, false>, query_shape(p), context, p);
+          clear_dq(p, context);
+          device::launch(query_kernel<T, kK, true>, query_shape(p), context, p);
+        });
   });
 }
 

@@ -117,8 +117,9 @@ std::string describe_launch(const Params& p, const LaunchContext& context) {
 const Variant<Params> ring{
     .name = "ring",
     .why = "base rows through a shared-memory ring: rows in flight without registers",
-    // H200, raw saving: ring against direct 712 us to 734 at default, 678 to 853 at small120; wider rows gain nothing.
-    .suits = [](const Params& p, const Device&) { return p.dims.head_dim <= 128; },
+    // H200, saving raw: ring against the best other form 712 us to 734 at default, 678 to 853 at small120, 3717 to 3757
+    // at flag64, 2068 to 2101 at wide960; but 5934 to 5817 at flagship, whose token rows leave no room for rings.
+    .suits = [](const Params& p, const Device&) { return p.dims.head_dim <= 128 || p.dims.chunk <= 128; },
     .refuse = refuse,
     .launch = launch,
     .describe = describe_launch,

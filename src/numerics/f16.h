@@ -34,7 +34,8 @@ SDM_HD f16_t to_f16(float x) {
   const std::uint32_t bits = bits_of(x), magnitude = bits & 0x7fffffffu;
   const auto sign = static_cast<std::uint16_t>((bits >> 16) & 0x8000u);
   if (magnitude > 0x7f800000u) return {0x7fffu};
-  if (magnitude >= 0x477ff000u) return {static_cast<std::uint16_t>(sign | 0x7c00u)};  // from 65520, halfway past the last
+  if (magnitude >= 0x477ff000u)
+    return {static_cast<std::uint16_t>(sign | 0x7c00u)};  // from 65520, halfway past the last
   if (magnitude < 0x38800000u) {  // below 2^-14: steps of 2^-24; the addition rounds to nearest even
     const float shifted = float_of(magnitude) + 0.5f;
     return {static_cast<std::uint16_t>(sign | (bits_of(shifted) - bits_of(0.5f)))};

@@ -47,7 +47,8 @@ std::vector<double> rows_of(std::span<const std::uint16_t> array, DType io, std:
 
 double io_spacing(double x, DType io) {
   const IoFormat format = format_of(io);
-  const int exponent = x == 0 || !std::isfinite(x) ? format.least_exponent : std::max(std::ilogb(x), format.least_exponent);
+  const int exponent =
+      x == 0 || !std::isfinite(x) ? format.least_exponent : std::max(std::ilogb(x), format.least_exponent);
   return std::ldexp(1.0, exponent - format.mantissa_bits);
 }
 
@@ -70,7 +71,8 @@ DenseStream dense_stream(const DenseWorkload& workload, const DenseInputs& input
   s.d_out = rows_of(inputs.d_out, io, first, heads, tokens, value_dim);
   for (int c = 0; c < s.chunks; ++c)
     for (int k = 0; k < key_dim; ++k)
-      s.decay.push_back(std::exp2(double{inputs.g2[at((first + (std::int64_t{c} * kC + kC - 1) * heads) * key_dim + k)]}));
+      s.decay.push_back(
+          std::exp2(double{inputs.g2[at((first + (std::int64_t{c} * kC + kC - 1) * heads) * key_dim + k)]}));
   const std::int64_t state = std::int64_t{key_dim} * value_dim;
   s.h0.resize(at(state));
   if (!inputs.h0.empty()) std::copy_n(inputs.h0.begin() + stream * state, state, s.h0.begin());

@@ -15,22 +15,25 @@ std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 double square(double x) { return x * x; }
 
 /// Variance of a sum of `terms` terms in any order (docs/oracle.md, (5)).
-double fold_variance(double unit, int terms, double sum, double squares) { return terms * square(unit) * (square(sum) + squares); }
+double fold_variance(double unit, int terms, double sum, double squares) {
+  return terms * square(unit) * (square(sum) + squares);
+}
 
 /// Collects elements: the worst ratio and the first failure.
 class Judge {
  public:
   /// An element that must be within `bound` of `expected` before its rounding; `spacing`: of the format it was rounded
   /// to, 0 for fp32 outputs. `element(text)` names it.
-  void element(std::string_view output, std::int64_t index, std::int64_t width, double actual, double expected, double sigma,
-               double spacing) {
+  void element(std::string_view output, std::int64_t index, std::int64_t width, double actual, double expected,
+               double sigma, double spacing) {
     const double bound = kSafety * sigma + kTiny;
     const double error = std::isfinite(actual) ? std::max(0.0, std::abs(actual - expected) - spacing / 2)
                                                : (actual == expected ? 0.0 : HUGE_VAL);
     verdict_.worst_ratio = std::max(verdict_.worst_ratio, error / bound);
     if (error <= bound || !verdict_.failure.empty()) return;
-    verdict_.failure = fmt::format("{}[{}, {}] is {:.9g}, the oracle has {:.9g}; the error may be {:.3g} (and half of {:.3g} by rounding)",
-                                   output, index / width, index % width, actual, expected, bound, spacing);
+    verdict_.failure = fmt::format(
+        "{}[{}, {}] is {:.9g}, the oracle has {:.9g}; the error may be {:.3g} (and half of {:.3g} by rounding)", output,
+        index / width, index % width, actual, expected, bound, spacing);
   }
   DenseVerdict take() { return std::move(verdict_); }
 
@@ -56,13 +59,15 @@ void judge_products(const DenseStream& s, const DenseStates& actual, double unit
       if (!d_out) continue;
       for (int v = 0; v < value_dim; ++v) query += d_out[v] * row[v], query_squares += square(d_out[v] * row[v]);
       const std::int64_t i = std::int64_t{t} * key_dim + k;
-      judge.element("dq", i, key_dim, actual.dq[at(i)], query, std::sqrt(fold_variance(unit, value_dim, query, query_squares)), 0);
+      judge.element("dq", i, key_dim, actual.dq[at(i)], query,
+                    std::sqrt(fold_variance(unit, value_dim, query, query_squares)), 0);
     }
     for (int v = 0; v < value_dim; ++v) {
       const std::int64_t i = std::int64_t{t} * value_dim + v;
       const double x = s.u[at(i)] - sum[at(v)];
       const double variance = fold_variance(unit, key_dim, sum[at(v)], squares[at(v)]) + square(unit * x);
-      judge.element("v_new", i, value_dim, actual.v_new[at(i)], x, std::sqrt(variance), io_spacing(actual.v_new[at(i)], s.io));
+      judge.element("v_new", i, value_dim, actual.v_new[at(i)], x, std::sqrt(variance),
+                    io_spacing(actual.v_new[at(i)], s.io));
     }
   }
 }
@@ -73,7 +78,8 @@ std::vector<double> transition(const DenseStream& s, int chunk) {
   std::vector<double> m(at(std::int64_t{n} * n));
   for (int t = chunk * kC; t < (chunk + 1) * kC; ++t)
     for (int k = 0; k < n; ++k)
-      for (int j = 0; j < n; ++j) m[at(k * n + j)] += s.kg[at(std::int64_t{t} * n + k)] * s.w[at(std::int64_t{t} * n + j)];
+      for (int j = 0; j < n; ++j)
+        m[at(k * n + j)] += s.kg[at(std::int64_t{t} * n + k)] * s.w[at(std::int64_t{t} * n + j)];
   return m;
 }
 
@@ -94,14 +100,15 @@ struct Drift {
       for (int v = 0; v < s.value_dim; ++v) {
         const std::int64_t i = (std::int64_t{chunk} * kC + t) * s.value_dim + v;
         double sum = rounding(v_new[t * s.value_dim + v]) + rounded_input(s.u[at(i)]);
-        for (int k = 0; k < s.key_dim; ++k) sum += rounded_input(s.w[at((chunk * kC + t) * s.key_dim + k)]) * square(h[k * s.value_dim + v]);
+        for (int k = 0; k < s.key_dim; ++k)
+          sum += rounded_input(s.w[at((chunk * kC + t) * s.key_dim + k)]) * square(h[k * s.value_dim + v]);
         noise[at(t * s.value_dim + v)] = sum;
       }
     return noise;
   }
 
-  /// The state's variance one chunk on: what is there goes through the chunk's whole map, diag(decay) - M; what rounding
-  /// the state adds goes through M, what rounding v_new adds through kg.
+  /// The state's variance one chunk on: what is there goes through the chunk's whole map, diag(decay) - M; what
+  /// rounding the state adds goes through M, what rounding v_new adds through kg.
   void step(int chunk, const double* h, const double* v_new) {
     const int n = s.key_dim, width = s.value_dim;
     const std::vector<double> m = transition(s, chunk), noise = value_noise(chunk, h, v_new);
@@ -130,20 +137,22 @@ double through(const double* factor, const std::vector<double>& variance, int co
   return sum;
 }
 
-void judge_drift_chunk(const DenseStream& s, const DenseStates& actual, const DenseStates& expected, const Drift& drift, int chunk,
-                       Judge& judge) {
+void judge_drift_chunk(const DenseStream& s, const DenseStates& actual, const DenseStates& expected, const Drift& drift,
+                       int chunk, Judge& judge) {
   const int key_dim = s.key_dim, value_dim = s.value_dim;
   const std::int64_t first = std::int64_t{chunk} * key_dim * value_dim;
   const double* h = &actual.checkpoints[at(first)];
   std::vector<double> variance = drift.state;
   for (std::size_t i = 0; i < variance.size(); ++i) {
     variance[i] += drift.rounding(h[i]);
-    judge.element("checkpoints", first + static_cast<std::int64_t>(i), value_dim, h[i], expected.checkpoints[at(first) + i], std::sqrt(variance[i]), 0);
+    judge.element("checkpoints", first + static_cast<std::int64_t>(i), value_dim, h[i],
+                  expected.checkpoints[at(first) + i], std::sqrt(variance[i]), 0);
   }
   for (int t = chunk * kC; t < (chunk + 1) * kC; ++t) {
     for (int v = 0; v < value_dim && !expected.v_new.empty(); ++v) {
       const std::int64_t i = std::int64_t{t} * value_dim + v;
-      const double sigma2 = through(&s.w[at(std::int64_t{t} * key_dim)], variance, key_dim, value_dim, v) + drift.rounding(actual.v_new[at(i)]);
+      const double sigma2 = through(&s.w[at(std::int64_t{t} * key_dim)], variance, key_dim, value_dim, v) +
+                            drift.rounding(actual.v_new[at(i)]);
       judge.element("v_new", i, value_dim, actual.v_new[at(i)], expected.v_new[at(i)], std::sqrt(sigma2), 0);
     }
     for (int k = 0; k < key_dim && !expected.dq.empty() && !actual.dq.empty(); ++k) {
@@ -164,7 +173,8 @@ DenseVerdict judge_dense_steps(const DenseStream& s, const DenseStates& actual, 
     const std::int64_t first = std::int64_t{c} * key_dim * value_dim;
     for (std::size_t i = 0; i < h.size(); ++i) {
       const double stored = actual.checkpoints[at(first) + i];
-      judge.element("checkpoints", first + static_cast<std::int64_t>(i), value_dim, stored, h[i], std::sqrt(variance[i]), io_spacing(stored, s.io));
+      judge.element("checkpoints", first + static_cast<std::int64_t>(i), value_dim, stored, h[i],
+                    std::sqrt(variance[i]), io_spacing(stored, s.io));
     }
     judge_products(s, actual, unit, c, judge);
     std::vector<double> squares(h.size());
@@ -177,25 +187,30 @@ DenseVerdict judge_dense_steps(const DenseStream& s, const DenseStates& actual, 
     for (int t = c * kC; t < (c + 1) * kC; ++t)
       for (int k = 0; k < key_dim; ++k)
         for (int v = 0; v < value_dim; ++v) {
-          const double term = s.kg[at(std::int64_t{t} * key_dim + k)] * actual.v_new[at(std::int64_t{t} * value_dim + v)];
+          const double term =
+              s.kg[at(std::int64_t{t} * key_dim + k)] * actual.v_new[at(std::int64_t{t} * value_dim + v)];
           h[at(k * value_dim + v)] += term, squares[at(k * value_dim + v)] += square(term);
         }
     for (std::size_t i = 0; i < h.size(); ++i) variance[i] += fold_variance(unit, kC + 1, h[i], squares[i]);
   }
   for (std::size_t i = 0; i < actual.final_state.size(); ++i)
-    judge.element("final_state", static_cast<std::int64_t>(i), value_dim, actual.final_state[i], h[i], std::sqrt(variance[i]), 0);
+    judge.element("final_state", static_cast<std::int64_t>(i), value_dim, actual.final_state[i], h[i],
+                  std::sqrt(variance[i]), 0);
   return judge.take();
 }
 
-DenseVerdict judge_dense_drift(const DenseStream& s, const DenseStates& actual, const DenseStates& expected, DriftSource source) {
+DenseVerdict judge_dense_drift(const DenseStream& s, const DenseStates& actual, const DenseStates& expected,
+                               DriftSource source) {
   Judge judge;
   Drift drift{s, source, std::vector<double>(s.h0.size())};
   for (int c = 0; c < s.chunks; ++c) {
     judge_drift_chunk(s, actual, expected, drift, c, judge);
-    drift.step(c, &actual.checkpoints[at(std::int64_t{c} * s.key_dim * s.value_dim)], &actual.v_new[at(std::int64_t{c} * kC * s.value_dim)]);
+    drift.step(c, &actual.checkpoints[at(std::int64_t{c} * s.key_dim * s.value_dim)],
+               &actual.v_new[at(std::int64_t{c} * kC * s.value_dim)]);
   }
   for (std::size_t i = 0; i < actual.final_state.size() && !expected.final_state.empty(); ++i)
-    judge.element("final_state", static_cast<std::int64_t>(i), s.value_dim, actual.final_state[i], expected.final_state[i], std::sqrt(drift.state[i]), 0);
+    judge.element("final_state", static_cast<std::int64_t>(i), s.value_dim, actual.final_state[i],
+                  expected.final_state[i], std::sqrt(drift.state[i]), 0);
   return judge.take();
 }
 

@@ -15,7 +15,8 @@ Tensor output(std::string_view name, DType dtype, std::vector<std::int64_t> shap
 }  // namespace
 
 DenseBuffers::DenseBuffers(const DenseWorkload& d) : workload(d) {
-  const std::vector<std::int64_t> keys = {d.batch, d.tokens, d.heads, d.key_dim}, values = {d.batch, d.tokens, d.heads, d.value_dim};
+  const std::vector<std::int64_t> keys = {d.batch, d.tokens, d.heads, d.key_dim},
+                                  values = {d.batch, d.tokens, d.heads, d.value_dim};
   const std::vector<std::int64_t> state = {d.batch, d.heads, d.key_dim, d.value_dim};
   const bool has_dq = d.dq != DqMode::off;
   w = input("w", d.io_dtype, keys);

@@ -12,8 +12,8 @@ struct DenseBuffers {
   explicit DenseBuffers(const DenseWorkload& workload);
 
   DenseWorkload workload;
-  Tensor w, kg, u, d_out, g2, h0;                 // inputs; d_out absent with dq off, h0 without initial state
-  Tensor checkpoints, v_new, dq, final_state;     // outputs; dq absent with dq off
+  Tensor w, kg, u, d_out, g2, h0;              // inputs; d_out absent with dq off, h0 without initial state
+  Tensor checkpoints, v_new, dq, final_state;  // outputs; dq absent with dq off
 
   std::vector<Tensor*> tensors();
   std::vector<const Tensor*> tensors() const;

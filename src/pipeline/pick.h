@@ -28,8 +28,8 @@ const Variant<Params>* find_variant(const Stage<Params>& stage, std::string_view
 /// to choose for itself. Throws Unsupported with the variant's own reason, or with every variant's reason where none
 /// accepts.
 template <typename Params>
-StagePick<Params> pick_variant(const Stage<Params>& stage, const std::map<std::string, std::string>& names, const Params& params,
-                               const Device& device) {
+StagePick<Params> pick_variant(const Stage<Params>& stage, const std::map<std::string, std::string>& names,
+                               const Params& params, const Device& device) {
   const std::string name = wanted_variant(names, stage.name);
   const Variant<Params>* named = name == "auto" ? nullptr : find_variant(stage, name);
   if (named) {
@@ -46,7 +46,8 @@ StagePick<Params> pick_variant(const Stage<Params>& stage, const std::map<std::s
     if (reason.empty()) return {&stage, variant};
     reasons += fmt::format("{}{}: {}", reasons.empty() ? "" : "; ", variant->name, reason);
   }
-  throw Unsupported(fmt::format("no variant of {} accepts this case ({})", stage.name, reasons.empty() ? "none is built" : reasons));
+  throw Unsupported(
+      fmt::format("no variant of {} accepts this case ({})", stage.name, reasons.empty() ? "none is built" : reasons));
 }
 
 /// What a pick resolved to, for the result.

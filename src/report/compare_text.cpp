@@ -75,11 +75,13 @@ std::string side_line(const MergedSide& side) {
 
 std::string render_table(const Comparison& comparison, bool color, bool verbose) {
   const Paint paint(color);
-  std::string out = paint(Ink::dim, one_line("base  " + side_line(comparison.base))) + "\n";
-  out += paint(Ink::dim, one_line("new   " + side_line(comparison.now))) + "\n";
-  if (!comparison.rules.digests_only) out += paint(Ink::dim, "a change counts " + limits_text(comparison.rules)) + "\n";
+  std::string out = paint(Ink::dim, one_line(fmt::format("base  {}", side_line(comparison.base)))) + "\n";
+  out += paint(Ink::dim, one_line(fmt::format("new   {}", side_line(comparison.now)))) + "\n";
+  if (!comparison.rules.digests_only)
+    out += paint(Ink::dim, fmt::format("a change counts {}", limits_text(comparison.rules))) + "\n";
   out += "\n";
-  if (!comparison.refused.empty()) out += paint(Ink::yellow, "! " + one_line(comparison.refused)) + "\n\n";
+  if (!comparison.refused.empty())
+    out += paint(Ink::yellow, fmt::format("! {}", one_line(comparison.refused))) + "\n\n";
   for (const ComparedCase& c : comparison.cases) {
     const Mark mark = mark_of(c);
     std::vector<std::string> phrases = {c.presence == Presence::both && c.comparable ? digest_text(c) : "",
@@ -102,7 +104,7 @@ std::string render_table(const Comparison& comparison, bool color, bool verbose)
   const Ink ink = comparison.outcome == Outcome::good           ? Ink::green
                   : comparison.outcome == Outcome::inconclusive ? Ink::yellow
                                                                 : Ink::red;
-  out += "\n" + paint(ink, verdict_line(comparison)) + "\n";
+  out += fmt::format("\n{}\n", paint(ink, verdict_line(comparison)));
   if (!comparison.more_samples.empty())
     out += "\nmore samples of the ambiguous cases, to be added to the new side:\n  " +
            one_line(comparison.more_samples) + "\n";
@@ -113,7 +115,7 @@ std::string render_md(const Comparison& comparison, bool verbose) {
   std::string out = fmt::format("**{}**\n\nbase {}\n\nnew {}\n\n", markdown_text(verdict_line(comparison)),
                                 markdown_text(side_line(comparison.base)), markdown_text(side_line(comparison.now)));
   if (!comparison.rules.digests_only)
-    out += "A change counts " + markdown_text(limits_text(comparison.rules)) + ".\n\n";
+    out += fmt::format("A change counts {}.\n\n", markdown_text(limits_text(comparison.rules)));
   if (!comparison.refused.empty()) out += markdown_text(comparison.refused) + "\n\n";
   out += "| case | digests | times | notes |\n|:--|:--|:--|:--|\n";
   for (const ComparedCase& c : comparison.cases)
@@ -122,8 +124,8 @@ std::string render_md(const Comparison& comparison, bool verbose) {
   std::string rows;
   for (const ComparedCase& c : comparison.cases)
     for (const CompareRow* row : shown_rows(c, verbose)) {
-      rows += "| " + markdown_text(c.id) + " |";
-      for (const std::string& cell : row_cells(*row)) rows += " " + markdown_text(cell) + " |";
+      rows += fmt::format("| {} |", markdown_text(c.id));
+      for (const std::string& cell : row_cells(*row)) rows += fmt::format(" {} |", markdown_text(cell));
       rows += "\n";
     }
   if (!rows.empty())

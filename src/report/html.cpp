@@ -82,7 +82,7 @@ std::string overview(const Report& report) {
         slowest_stage(result),
         result.peak_memory_bytes ? human_bytes(static_cast<double>(*result.peak_memory_bytes)) : "–");
   }
-  return "<h2>Overview</h2><div class=\"card scroll\"><table><tr><th>case</th><th>status</th><th "
+  return "<h2>Overview</h2><div class=\"card scroll\"><table class=\"grid\"><tr><th>case</th><th>status</th><th "
          "class=\"num\">forward</th><th class=\"num\">backward</th>"
          "<th>slowest stage</th><th class=\"num\">memory</th></tr>\n" +
          rows + "</table></div>\n";
@@ -207,7 +207,7 @@ std::string check_matrix(const Report& report) {
     }
     rows += "</tr>\n";
   }
-  return "<h2>Checks</h2><div class=\"card scroll\"><table>" + head + "</tr>\n" + rows +
+  return "<h2>Checks</h2><div class=\"card scroll\"><table class=\"grid\">" + head + "</tr>\n" + rows +
          "</table><div class=\"legend\"><span>✓ passed</span><span>✗ failed</span><span>– does not apply</span><span>· "
          "not asked</span></div></div>\n";
 }

@@ -124,7 +124,7 @@ std::string block_html(const Block& block) {
     out += fmt::format(
         "<div class=\"row key\"><div>stage</div><div class=\"bk\">time</div><div class=\"t\">median</div><div "
         "class=\"r\">{}</div>"
-        "<div class=\"sk\">samples ±{:.0f} %</div></div>\n",
+        "<div class=\"sk\">±{:.0f} %</div></div>\n",
         any_roof ? "roof" : "", 100 * span);
   for (const TimingRow& row : block.stages) out += stage_row(row, longest, span);
   return out + "</div>\n";
@@ -155,7 +155,7 @@ std::string digests_html(const CaseResult& result) {
     }
   if (rows.empty()) return "";
   return fmt::format(
-      "<details><summary>Digests of {} tensors (XXH3-128)</summary><div "
+      "<details><summary>Digests (XXH3-128): {}</summary><div "
       "class=\"scroll\"><table>{}</table></div></details>\n",
       count, rows);
 }

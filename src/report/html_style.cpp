@@ -37,10 +37,10 @@ code{font:12.5px/1.5 ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mon
 .pass{min-width:0;break-inside:avoid}
 .total{display:flex;align-items:baseline;gap:10px;margin:0 0 8px;padding:0 0 6px;border-bottom:1px solid var(--line)}
 .total h4{margin:0;flex:1;color:var(--ink);font-size:14px}.total b{font-size:18px;letter-spacing:-.01em}.total span{color:var(--mute);font-size:12.5px}
-.row{display:grid;grid-template-columns:minmax(116px,1.15fr) 1.6fr 76px 56px 74px;gap:0 10px;align-items:center;min-height:27px;font-size:13.5px}
+.row{display:grid;grid-template-columns:minmax(150px,1.5fr) minmax(60px,1.4fr) 72px 44px 74px;gap:0 10px;align-items:center;min-height:27px;font-size:13.5px}
 .row .t,.row .r{text-align:right;white-space:nowrap}.row .r{color:var(--soft)}
-.row .n{overflow:hidden;text-overflow:ellipsis;white-space:nowrap}.row .n small{color:var(--mute);margin-left:6px;font-size:11.5px}
-.row.key{min-height:18px;color:var(--mute);font-size:11.5px}
+.row .n{display:flex;align-items:baseline;gap:6px;min-width:0;white-space:nowrap}.row .n small{color:var(--mute);font-size:11.5px;min-width:0;overflow:hidden;text-overflow:ellipsis}
+.row.key,.row.key .r{min-height:18px;color:var(--mute);font-size:11.5px}.row .sk{text-align:center;white-space:nowrap}
 .bar{height:13px;background:var(--track);border-radius:4px;overflow:hidden}
 .bar i{display:block;height:100%;background:var(--bar);border-radius:4px;min-width:2px;overflow:hidden}.bar i b{display:block;height:100%;background:var(--roof)}
 svg{display:block;width:100%;overflow:visible}
@@ -51,12 +51,12 @@ svg{display:block;width:100%;overflow:visible}
 .charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,440px),1fr));gap:24px}
 .chart{break-inside:avoid;min-width:0}.chart text{fill:var(--soft);font-size:12px;font-family:inherit}.chart .grid{stroke:var(--line)}
 .chart polyline{fill:none;stroke-width:2;stroke-linejoin:round}.chart circle{stroke:var(--card);stroke-width:2}
-.scroll{overflow-x:auto}
+.scroll{overflow-x:auto}.grid td,.grid th{white-space:nowrap}
 table{border-collapse:collapse;width:100%;font-size:13.5px}
 th{font-weight:600;color:var(--soft);text-align:left;font-size:12.5px}
 th,td{padding:6px 14px 6px 0;border-bottom:1px solid var(--line);vertical-align:top}
 tr:last-child td{border-bottom:0}
-td.num,th.num{text-align:right;white-space:nowrap}td.mark,th.mark{text-align:center;white-space:nowrap;padding-right:10px}
+td.num,th.num{text-align:right;white-space:nowrap}td.num+td:not(.num),th.num+th:not(.num){padding-left:14px}td.mark,th.mark{text-align:center;white-space:nowrap;padding-right:10px}
 .yes{color:var(--good);font-weight:700}.no{color:var(--bad);font-weight:700}.open{color:var(--mute)}
 details{margin:14px 0 0;font-size:13.5px}summary{cursor:pointer;color:var(--soft);font-size:13px}
 dl{display:grid;grid-template-columns:minmax(120px,max-content) 1fr;gap:4px 18px;margin:0;font-size:13.5px}
@@ -68,7 +68,8 @@ footer{color:var(--mute);font-size:12.5px;margin-top:32px}
 .tiles{grid-template-columns:1fr 1fr}.tile b{font-size:20px}dl{grid-template-columns:1fr}dd{margin:0 0 6px}}
 @media print{:root{--page:#fff;--card:#fff;--ink:#000;--soft:#444;--mute:#777;--line:#ccc;--track:#eee;--bar:#a9c9ee;--roof:#2a78d6;--good:#0a6a37;--goodbg:#e2f3e8;--bad:#a3201a;--badbg:#fbe5e3;--warn:#7a4f00;--warnbg:#fbf0d5}
 *{-webkit-print-color-adjust:exact;print-color-adjust:exact}body{font-size:11px}main{max-width:none;padding:0}.card{border:0;border-top:1px solid #ccc;border-radius:0;padding:12px 0}
-details{display:none}h2{break-after:avoid}.passes{grid-template-columns:1fr 1fr;gap:12px 24px}}
+details{display:none}h2{break-after:avoid}.passes,.charts{grid-template-columns:1fr 1fr;gap:12px 24px}
+.row{grid-template-columns:minmax(104px,1.4fr) 1fr 54px 34px 48px;gap:0 6px;font-size:10px;min-height:18px}.row .n small{font-size:9px}.total b{font-size:13px}.total span{font-size:9px}}
 )css";
 }
 

@@ -23,7 +23,7 @@ std::map<std::string, std::string> metadata_of(const Case& c, const char* format
   const SparseWorkload& w = sparse_of(c);
   metadata["streams"] = std::to_string(w.streams);  // also where the config gives batch and heads
   metadata["case"] = c.id;
-  metadata[format] = kCapturedVersion;
+  metadata.insert_or_assign(format, std::string(kCapturedVersion));
   return metadata;
 }
 

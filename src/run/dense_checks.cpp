@@ -39,13 +39,15 @@ std::string first_difference(const DenseCheckContext& context, const Digests1& e
 
 /// A sentence on the first element that differs between two sessions, over the first `bytes` of every output where
 /// the shapes differ in the batch alone; empty: equal.
-std::string compare_sessions(const DenseCheckContext& context, const DenseSession& expected, const DenseSession& actual) {
+std::string compare_sessions(const DenseCheckContext& context, const DenseSession& expected,
+                             const DenseSession& actual) {
   const std::vector<const Tensor*> a = expected.buffers().tensors(), b = actual.buffers().tensors();
   for (std::size_t i = 0; i < a.size(); ++i) {
     if (a[i]->role != Tensor::Role::output || !deterministic(context, a[i]->name)) continue;
     Tensor prefix = *b[i];
     prefix.shape = a[i]->shape;
-    const std::vector<std::byte> x = download_tensor(expected.backend(), *a[i]), y = download_tensor(actual.backend(), prefix);
+    const std::vector<std::byte> x = download_tensor(expected.backend(), *a[i]),
+                                 y = download_tensor(actual.backend(), prefix);
     if (const auto difference = compare_bits(a[i]->dtype, a[i]->shape, x.data(), y.data()))
       return fmt::format("{}: {}", a[i]->name, difference->sentence());
   }
@@ -60,7 +62,9 @@ CheckResult repeat(const CheckSpec& spec, DenseCheckContext& context) {
       return failed(fmt::format("run {} of {} differs from the first in {}", run, spec.runs, where));
     dq_varied = dq_varied || (again.contains("dq") && again.at("dq") != context.reference.at("dq"));
   }
-  const std::string rest = deterministic(context, "dq") ? "every tensor" : fmt::format("every tensor but dq, whose atomic sums {} here", dq_varied ? "varied" : "happened to repeat");
+  const std::string rest = deterministic(context, "dq") ? "every tensor"
+                                                        : fmt::format("every tensor but dq, whose atomic sums {} here",
+                                                                      dq_varied ? "varied" : "happened to repeat");
   return passed(fmt::format("{} further runs left the same bits in {}", spec.runs, rest));
 }
 
@@ -78,7 +82,8 @@ CheckResult guards(DenseCheckContext& context) {
 CheckResult replay(DenseCheckContext& context) {
   if (!context.session.backend().device()) return skipped("needs a GPU: the host run is the replay");
   if (context.session.guarantee() != Guarantee::exact)
-    return skipped(fmt::format("{} repeats but is not bit-equal to the replay; the oracle judges it", context.session.resolved().name));
+    return skipped(fmt::format("{} repeats but is not bit-equal to the replay; the oracle judges it",
+                               context.session.resolved().name));
   DenseSession twin(context.workload, context.inputs, context.host, context.threads, {});
   run_again(twin);
   run_again(context.session);
@@ -93,9 +98,12 @@ CheckResult agree(DenseCheckContext& context) {
   std::unique_ptr<DenseSession> first;
   std::string names;
   for (const auto* variant : registry().dense_rescan.variants) {
-    if (variant->guarantee != Guarantee::exact || !variant->refuse(context.session.buffers().params(), *backend.device()).empty()) continue;
-    auto session = std::make_unique<DenseSession>(context.workload, context.inputs, backend, context.threads,
-                                                  std::map<std::string, std::string>{{"dense_rescan", std::string(variant->name)}});
+    if (variant->guarantee != Guarantee::exact ||
+        !variant->refuse(context.session.buffers().params(), *backend.device()).empty())
+      continue;
+    auto session = std::make_unique<DenseSession>(
+        context.workload, context.inputs, backend, context.threads,
+        std::map<std::string, std::string>{{"dense_rescan", std::string(variant->name)}});
     run_again(*session);
     names += (names.empty() ? "" : ", ") + std::string(variant->name);
     if (!first) {
@@ -111,10 +119,14 @@ CheckResult agree(DenseCheckContext& context) {
 /// The first sequence alone must have the bits that it has within the batch: no output depends on what runs beside it.
 CheckResult invariance(DenseCheckContext& context) {
   if (context.workload.batch == 1) return skipped("one sequence: there is no batch to take it out of");
+  if (context.session.guarantee() != Guarantee::exact)
+    return skipped(fmt::format("{} promises the same bits from run to run, not from shape to shape",
+                               context.session.resolved().name));
   DenseWorkload alone = context.workload;
   alone.batch = 1;
   const DenseInputs inputs = generate_dense_inputs(alone, context.threads);
-  DenseSession session(alone, inputs, context.session.backend(), context.threads, {{"dense_rescan", context.session.resolved().name}});
+  DenseSession session(alone, inputs, context.session.backend(), context.threads,
+                       {{"dense_rescan", context.session.resolved().name}});
   run_again(session);
   run_again(context.session);
   if (const std::string difference = compare_sessions(context, session, context.session); !difference.empty())
@@ -136,9 +148,10 @@ CheckResult oracle_check(DenseCheckContext& context) {
   run_again(context.session);
   const DenseOracleVerdict verdict = judge_dense(context.session, context.inputs, context.threads);
   if (!verdict.failure.empty()) return failed(verdict.failure);
-  return passed(fmt::format("{} of {} streams: chunk 0 is io(h0); largest error {:.0f} % of the bound of a step, {:.0f} % of a free run's, "
-                            "{:.0f} % against the token recurrence",
-                            verdict.streams, context.workload.streams(), 100 * verdict.steps, 100 * verdict.chunks, 100 * verdict.tokens));
+  return passed(fmt::format(
+      "{} of {} streams: chunk 0 is io(h0); largest error {:.0f} % of the bound of a step, {:.0f} % of a free run's, "
+      "{:.0f} % against the token recurrence",
+      verdict.streams, context.workload.streams(), 100 * verdict.steps, 100 * verdict.chunks, 100 * verdict.tokens));
 }
 
 CheckResult run(const CheckSpec& spec, DenseCheckContext& context) {
@@ -165,14 +178,16 @@ CheckResult run_dense_check(const CheckSpec& spec, DenseCheckContext& context) {
 
 CheckResult check_after_timing(DenseCheckContext& context) {
   const std::string where = first_difference(context, context.reference, run_again(context.session));
-  CheckResult result = where.empty() ? passed("the bits after timing equal those before") : failed(where + " differs from the run before timing");
+  CheckResult result = where.empty() ? passed("the bits after timing equal those before")
+                                     : failed(where + " differs from the run before timing");
   result.name = "after_timing";
   return result;
 }
 
 DenseOracleVerdict judge_dense(const DenseSession& session, const DenseInputs& inputs, Parallel& threads) {
   const DenseWorkload& workload = session.buffers().workload;
-  const std::int64_t work = std::int64_t{workload.tokens} * workload.key_dim * workload.value_dim, all = workload.streams();
+  const std::int64_t work = std::int64_t{workload.tokens} * workload.key_dim * workload.value_dim,
+                     all = workload.streams();
   DenseOracleVerdict verdict{.streams = std::clamp<std::int64_t>(kMostOracleWork / work, 1, all)};
   std::mutex mutex;
   threads.for_each(verdict.streams, [&](std::int64_t i) {
@@ -185,8 +200,10 @@ DenseOracleVerdict judge_dense(const DenseSession& session, const DenseInputs& i
     std::string failure = first_checkpoint_difference(s, actual);
     const oracle::DenseVerdict steps = oracle::judge_dense_steps(s, actual, unit);
     const oracle::DenseVerdict chunks = judge_dense_drift(s, actual, run_dense_oracle(s), oracle::DriftSource::flips);
-    const oracle::DenseVerdict tokens = judge_dense_drift(s, actual, oracle::run_dense_tokens(workload, s.h0, stream), oracle::DriftSource::io_everywhere);
-    for (const auto& [name, one] : {std::pair{"steps", &steps}, std::pair{"free run", &chunks}, std::pair{"token recurrence", &tokens}})
+    const oracle::DenseVerdict tokens = judge_dense_drift(s, actual, oracle::run_dense_tokens(workload, s.h0, stream),
+                                                          oracle::DriftSource::io_everywhere);
+    for (const auto& [name, one] :
+         {std::pair{"steps", &steps}, std::pair{"free run", &chunks}, std::pair{"token recurrence", &tokens}})
       if (failure.empty() && !one->failure.empty()) failure = fmt::format("{}: {}", name, one->failure);
     lock.lock();
     verdict.steps = std::max(verdict.steps, steps.worst_ratio);

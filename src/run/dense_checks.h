@@ -24,7 +24,7 @@ CheckResult check_after_timing(DenseCheckContext& context);
 /// The outputs that lie in `session` against the fp64 oracle: the steps of spec 4 at fp32 accuracy, an independent
 /// chunked run and the token recurrence (docs/dense.md). Large cases are judged on evenly spread streams.
 struct DenseOracleVerdict {
-  std::int64_t streams = 0;  ///< judged
+  std::int64_t streams = 0;                  ///< judged
   double steps = 0, chunks = 0, tokens = 0;  ///< largest error / bound of the three
   std::string failure;
 };

@@ -26,7 +26,8 @@ std::vector<std::string> l2_modes(const Backend& backend, TimingSpec::L2 l2) {
 
 }  // namespace
 
-DenseTimes measure_dense(DenseSession& session, const TimingSpec& timing, LaunchMode launch, const std::function<bool()>& stop) {
+DenseTimes measure_dense(DenseSession& session, const TimingSpec& timing, LaunchMode launch,
+                         const std::function<bool()>& stop) {
   Backend& backend = session.backend();
   DenseTimes times{.timer_floor_us = timer_floor(backend)};
   const bool recorded = launch == LaunchMode::automatic || launch == LaunchMode::graph;
@@ -39,8 +40,10 @@ DenseTimes measure_dense(DenseSession& session, const TimingSpec& timing, Launch
       backend.reset_marks();
       const int begin = backend.mark();
       const auto host_begin = std::chrono::steady_clock::now();
-      if (recording) recording->replay();
-      else session.run();
+      if (recording)
+        recording->replay();
+      else
+        session.run();
       host_us.push_back(1e6 * std::chrono::duration<double>(std::chrono::steady_clock::now() - host_begin).count());
       return backend.between_us(begin, backend.mark());
     };

@@ -19,6 +19,7 @@ struct DenseTimes {
 };
 
 /// Times the re-scan by the protocol of spec 5.4; `stop` true: leave early with what was sampled.
-DenseTimes measure_dense(DenseSession& session, const TimingSpec& timing, LaunchMode launch, const std::function<bool()>& stop);
+DenseTimes measure_dense(DenseSession& session, const TimingSpec& timing, LaunchMode launch,
+                         const std::function<bool()>& stop);
 
 }  // namespace sdm

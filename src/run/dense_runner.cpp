@@ -12,7 +12,10 @@ namespace {
 class DenseCaseRunner {
  public:
   DenseCaseRunner(const Case& c, const CaseEnvironment& environment, CaseResult& result)
-      : case_(c), workload_(std::get<DenseWorkload>(c.workload)), env_(environment), result_(result),
+      : case_(c),
+        workload_(std::get<DenseWorkload>(c.workload)),
+        env_(environment),
+        result_(result),
         deadline_(c.timing.case_timeout_seconds, environment.stop) {}
 
   void run() {
@@ -65,8 +68,19 @@ class DenseCaseRunner {
   void add_timing(const DenseSession& session, const DenseTimes::Mode& mode) {
     const StageCost cost = dense_cost(session.buffers());
     const double rate = mode.time.median_us > 0 ? cost.bytes / mode.time.median_us * 1e6 : 0;
-    PassTiming pass{.name = "backward", .l2 = mode.l2, .time = mode.time, .host_us = mode.host_us, .bytes_moved = cost.bytes, .flops = cost.flops};
-    StageTiming stage{.name = "dense_rescan", .pass = "backward", .l2 = mode.l2, .calls = 1, .time = mode.time, .bytes_moved = cost.bytes, .flops = cost.flops};
+    PassTiming pass{.name = "backward",
+                    .l2 = mode.l2,
+                    .time = mode.time,
+                    .host_us = mode.host_us,
+                    .bytes_moved = cost.bytes,
+                    .flops = cost.flops};
+    StageTiming stage{.name = "dense_rescan",
+                      .pass = "backward",
+                      .l2 = mode.l2,
+                      .calls = 1,
+                      .time = mode.time,
+                      .bytes_moved = cost.bytes,
+                      .flops = cost.flops};
     if (rate > 0) {
       pass.bytes_per_second = stage.bytes_per_second = rate;
       for (const RoofPoint& point : env_.roof)

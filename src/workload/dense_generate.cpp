@@ -38,7 +38,8 @@ void solve_rows(std::span<const float> lower, std::span<float> rows, std::size_t
   for (std::size_t i = 0; i < kC; ++i)
     for (std::size_t j = 0; j < i; ++j) {
       const float factor = -lower[i * kC + j];
-      for (std::size_t d = 0; d < width; ++d) rows[i * width + d] = fma_rn(factor, rows[j * width + d], rows[i * width + d]);
+      for (std::size_t d = 0; d < width; ++d)
+        rows[i * width + d] = fma_rn(factor, rows[j * width + d], rows[i * width + d]);
     }
 }
 
@@ -108,7 +109,8 @@ DenseTokens draw_dense_tokens(const DenseWorkload& workload, std::int64_t stream
     const std::span key = std::span(tokens.k).subspan(t * key_dim, key_dim);
     fill(workload.seed, Purpose::dense_key, row, stream, key, signed_unit);
     normalize(key);
-    fill(workload.seed, Purpose::dense_value, row, stream, std::span(tokens.v).subspan(t * value_dim, value_dim), signed_unit);
+    fill(workload.seed, Purpose::dense_value, row, stream, std::span(tokens.v).subspan(t * value_dim, value_dim),
+         signed_unit);
     fill(workload.seed, Purpose::dense_gate, row, stream, std::span(tokens.beta).subspan(t, 1), unit);
     fill(workload.seed, Purpose::dense_decay, row, stream, std::span(tokens.decay).subspan(t * key_dim, key_dim),
          [](std::uint32_t word) { return 0.0f - kMostDecay * unit(word); });

@@ -18,8 +18,8 @@ Parallel& threads() {
 
 std::string name_of(const DenseWorkload& w) {
   constexpr const char* modes[] = {"off", "atomic", "ordered"};
-  return fmt::format("B {} T {} HV {} K {} V {} {} dq {} h0 {}", w.batch, w.tokens, w.heads, w.key_dim, w.value_dim, sdm::name_of(w.io_dtype),
-                     modes[static_cast<int>(w.dq)], w.initial_state);
+  return fmt::format("B {} T {} HV {} K {} V {} {} dq {} h0 {}", w.batch, w.tokens, w.heads, w.key_dim, w.value_dim,
+                     sdm::name_of(w.io_dtype), modes[static_cast<int>(w.dq)], w.initial_state);
 }
 
 std::vector<DenseWorkload> shapes() {
@@ -29,7 +29,14 @@ std::vector<DenseWorkload> shapes() {
       for (const int value_dim : {64, 128, 192, 256})
         for (const DqMode dq : {DqMode::off, DqMode::atomic, DqMode::ordered}) {
           if (io == DType::f16 && dq != DqMode::ordered) continue;
-          all.push_back({.batch = 2, .tokens = 320, .heads = 2, .key_dim = key_dim, .value_dim = value_dim, .io_dtype = io, .dq = dq, .seed = 3});
+          all.push_back({.batch = 2,
+                         .tokens = 320,
+                         .heads = 2,
+                         .key_dim = key_dim,
+                         .value_dim = value_dim,
+                         .io_dtype = io,
+                         .dq = dq,
+                         .seed = 3});
         }
   all.push_back({.tokens = 64, .heads = 1, .initial_state = false});  // a single chunk
   all.push_back({.tokens = 128, .heads = 1, .key_dim = 128, .value_dim = 512});
@@ -77,7 +84,8 @@ TEST_F(DenseOnGpu, EveryVariantKeepsItsPromise) {
           for (const auto& [tensor, digest] : session.digests()) {
             if (!expected.contains(tensor)) continue;
             EXPECT_EQ(digest, actual.at(tensor)) << tensor << " does not repeat";
-            EXPECT_TRUE(variant->guarantee != Guarantee::exact || digest == expected.at(tensor)) << tensor << " is not the replay's";
+            EXPECT_TRUE(variant->guarantee != Guarantee::exact || digest == expected.at(tensor))
+                << tensor << " is not the replay's";
           }
         }
     }
@@ -85,7 +93,8 @@ TEST_F(DenseOnGpu, EveryVariantKeepsItsPromise) {
 }
 
 TEST_F(DenseOnGpu, TheStoredCaseConforms) {
-  for (const ConformRow& row : conform_file(SDM_SOURCE_DIR "/tests/golden_dense/kda_dbg.safetensors", gpu_.get(), threads()))
+  for (const ConformRow& row :
+       conform_file(SDM_SOURCE_DIR "/tests/golden_dense/kda_dbg.safetensors", gpu_.get(), threads()))
     EXPECT_NE(row.verdict, ConformRow::Verdict::differs) << row.variant << " " << row.tensor << ": " << row.detail;
 }
 

@@ -55,9 +55,10 @@ class RandomReport {
     if (coin()) out.peak_memory_bytes = static_cast<std::uint64_t>(wide()) * 2 + 1;
     out.timer_floor_us = maybe();
     out.wall_seconds = maybe();
+    out.aa_spread = maybe();
     for (int i = below(3); i > 0; --i) out.geometry[text()] = wide();
     if (coin())
-      out.facts = WorkloadFacts{wide(), wide(), wide(), wide(), positive(), positive(), wide(), wide(), positive()};
+      out.facts = WorkloadFacts{wide(), wide(), wide(), wide(), positive(), positive(), wide(), wide(), wide(), positive()};
     return out;
   }
 

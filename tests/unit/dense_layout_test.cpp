@@ -17,10 +17,12 @@ struct SharedMatrix {
   int rows, columns;
   std::vector<std::uint8_t> memory;
 
-  SharedMatrix(std::uint32_t at, int r, int c) : start(at), rows(r), columns(c), memory(at + static_cast<std::size_t>(2 * r * c)) {
+  SharedMatrix(std::uint32_t at, int r, int c)
+      : start(at), rows(r), columns(c), memory(at + static_cast<std::size_t>(2 * r * c)) {
     for (int row = 0; row < rows; ++row)
       for (int column = 0; column < columns; ++column) {
-        const std::uint32_t plain = start + static_cast<std::uint32_t>(column / 64 * rows * 128 + row * 128 + column % 64 * 2);
+        const std::uint32_t plain =
+            start + static_cast<std::uint32_t>(column / 64 * rows * 128 + row * 128 + column % 64 * 2);
         put(plain ^ (plain >> 3 & 0x70u), mark(row, column));
       }
   }
@@ -36,15 +38,20 @@ struct SharedMatrix {
 struct Descriptor {
   std::uint32_t start, leading, stride;
   explicit Descriptor(std::uint64_t bits)
-      : start(static_cast<std::uint32_t>(bits & 0x3fff) * 16), leading(static_cast<std::uint32_t>(bits >> 16 & 0x3fff) * 16),
+      : start(static_cast<std::uint32_t>(bits & 0x3fff) * 16),
+        leading(static_cast<std::uint32_t>(bits >> 16 & 0x3fff) * 16),
         stride(static_cast<std::uint32_t>(bits >> 32 & 0x3fff) * 16) {
     EXPECT_EQ(bits >> 62, 1u) << "128-byte swizzle";
     EXPECT_EQ(bits >> 49 & 7, 0u) << "boxes lie at multiples of 1024";
   }
   std::uint32_t swizzle(std::uint32_t at) const { return at ^ (at >> 3 & 0x70u); }
-  std::uint32_t k_major(int i, int k) const { return swizzle(start + static_cast<std::uint32_t>(i / 8) * stride + static_cast<std::uint32_t>(i % 8 * 128 + 2 * k)); }
+  std::uint32_t k_major(int i, int k) const {
+    return swizzle(start + static_cast<std::uint32_t>(i / 8) * stride +
+                   static_cast<std::uint32_t>(i % 8 * 128 + 2 * k));
+  }
   std::uint32_t mn_major(int i, int k) const {
-    return swizzle(start + static_cast<std::uint32_t>(i / 64) * leading + static_cast<std::uint32_t>(k / 8) * stride + static_cast<std::uint32_t>(k % 8 * 128 + i % 64 * 2));
+    return swizzle(start + static_cast<std::uint32_t>(i / 64) * leading + static_cast<std::uint32_t>(k / 8) * stride +
+                   static_cast<std::uint32_t>(k % 8 * 128 + i % 64 * 2));
   }
 };
 
@@ -57,7 +64,8 @@ TEST(DenseLayout, BoxesAreWhereTheCopyEngineWritesThem) {
       for (int row = 0; row < rows; ++row)
         for (int chunk = 0; chunk < columns / 8; ++chunk)
           for (int i = 0; i < 8; ++i)
-            ASSERT_EQ(m.get(kStart + in_boxes(rows, row, chunk) + 2u * static_cast<std::uint32_t>(i)), SharedMatrix::mark(row, 8 * chunk + i));
+            ASSERT_EQ(m.get(kStart + in_boxes(rows, row, chunk) + 2u * static_cast<std::uint32_t>(i)),
+                      SharedMatrix::mark(row, 8 * chunk + i));
     }
 }
 
@@ -69,7 +77,8 @@ TEST(DenseLayout, OperandsAlongRowsReadTheirElements) {
         for (int step = 0; step < columns / 16 && first < rows; ++step) {
           const Descriptor d(along_rows(kStart, rows, first, step));
           for (int i = 0; i < std::min(128, rows - first); ++i)
-            for (int k = 0; k < 16; ++k) ASSERT_EQ(m.get(d.k_major(i, k)), SharedMatrix::mark(first + i, 16 * step + k));
+            for (int k = 0; k < 16; ++k)
+              ASSERT_EQ(m.get(d.k_major(i, k)), SharedMatrix::mark(first + i, 16 * step + k));
         }
     }
 }
@@ -82,7 +91,8 @@ TEST(DenseLayout, OperandsDownRowsReadTheirElements) {
         for (int step = 0; step < rows / 16; ++step) {
           const Descriptor d(down_rows(kStart, rows, box, step));
           for (int i = 0; i < std::min(128, columns - 64 * box); ++i)
-            for (int k = 0; k < 16; ++k) ASSERT_EQ(m.get(d.mn_major(i, k)), SharedMatrix::mark(16 * step + k, 64 * box + i));
+            for (int k = 0; k < 16; ++k)
+              ASSERT_EQ(m.get(d.mn_major(i, k)), SharedMatrix::mark(16 * step + k, 64 * box + i));
         }
     }
 }
@@ -112,9 +122,12 @@ void expect_layout() {
 }
 
 TEST(DenseLayout, EveryShapeFitsAndNothingOverlaps) {
-  expect_layout<64, 64, false>(), expect_layout<64, 64, true>(), expect_layout<64, 128, false>(), expect_layout<64, 128, true>();
-  expect_layout<64, 256, false>(), expect_layout<64, 256, true>(), expect_layout<128, 64, false>(), expect_layout<128, 64, true>();
-  expect_layout<128, 128, false>(), expect_layout<128, 128, true>(), expect_layout<128, 256, false>(), expect_layout<128, 256, true>();
+  expect_layout<64, 64, false>(), expect_layout<64, 64, true>(), expect_layout<64, 128, false>(),
+      expect_layout<64, 128, true>();
+  expect_layout<64, 256, false>(), expect_layout<64, 256, true>(), expect_layout<128, 64, false>(),
+      expect_layout<128, 64, true>();
+  expect_layout<128, 128, false>(), expect_layout<128, 128, true>(), expect_layout<128, 256, false>(),
+      expect_layout<128, 256, true>();
 }
 
 }  // namespace

@@ -23,8 +23,6 @@ std::vector<float> initial_floats(const SparseSession& session, BankKind kind) {
   return floats;
 }
 
-std::string sentence(const OutputVerdict& verdict) { return fmt::format("{}: {}", verdict.name, verdict.detail); }
-
 }  // namespace
 
 std::string too_large_for_oracle(const SparseWorkload& workload) {
@@ -51,7 +49,7 @@ OracleVerdict judge(SparseSession& session, const SparseInputs& inputs, const Or
   for (const OutputVerdict& output : compare(workload, oracle, {reading, final_bank, d_bank, d_k, d_q, d_v, d_beta, d_g})) {
     verdict.worst_ratio = std::max(verdict.worst_ratio, output.worst_ratio);
     ++verdict.outputs;
-    if (!output.passed && verdict.failure.empty()) verdict.failure = sentence(output);
+    if (!output.passed && verdict.failure.empty()) verdict.failure = output.detail;
   }
   return verdict;
 }

@@ -5,7 +5,6 @@
 #include <limits>
 
 #include "base/error.h"
-#include "numerics/f16.h"
 
 namespace sdm::oracle {
 namespace {
@@ -14,18 +13,6 @@ constexpr int kC = DenseWorkload::kChunk;
 
 std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
-std::vector<double> rows_of(std::span<const std::uint16_t> array, DType io, std::int64_t first, std::int64_t stride,
-                            int tokens, int width) {
-  std::vector<double> rows(at(std::int64_t{tokens} * width));
-  if (array.empty()) return {};
-  dispatch_half(io, [&]<typename T>() {
-    for (int t = 0; t < tokens; ++t)
-      for (int d = 0; d < width; ++d)
-        rows[at(std::int64_t{t} * width + d)] = load_element(T{array[at((first + t * stride) * width + d)]});
-  });
-  return rows;
-}
-
 struct IoFormat {
   int mantissa_bits, least_exponent;  ///< of normal values
   double most;
@@ -33,6 +20,27 @@ struct IoFormat {
 IoFormat format_of(DType io) {
   SDM_REQUIRE(io == DType::bf16 || io == DType::f16, "{} is no io dtype", name_of(io));
   return io == DType::bf16 ? IoFormat{7, -126, 0x1.fep127} : IoFormat{10, -14, 65504.0};
+}
+
+/// The number that 16 stored bits stand for.
+double decode(std::uint16_t bits, const IoFormat& format) {
+  const int field = (bits & 0x7fff) >> format.mantissa_bits, one = 1 << format.mantissa_bits;
+  const int mantissa = bits & (one - 1);
+  const double sign = bits & 0x8000 ? -1.0 : 1.0;
+  if (field == 0x7fff >> format.mantissa_bits) return mantissa ? std::numeric_limits<double>::quiet_NaN() : sign * HUGE_VAL;
+  const int exponent = std::max(field, 1) - 1 + format.least_exponent - format.mantissa_bits;
+  return sign * std::ldexp(field ? one + mantissa : mantissa, exponent);
+}
+
+std::vector<double> rows_of(std::span<const std::uint16_t> array, DType io, std::int64_t first, std::int64_t stride,
+                            int tokens, int width) {
+  std::vector<double> rows(at(std::int64_t{tokens} * width));
+  if (array.empty()) return {};
+  const IoFormat format = format_of(io);
+  for (int t = 0; t < tokens; ++t)
+    for (int d = 0; d < width; ++d)
+      rows[at(std::int64_t{t} * width + d)] = decode(array[at((first + t * stride) * width + d)], format);
+  return rows;
 }
 
 }  // namespace
@@ -50,7 +58,7 @@ double round_to_io(double x, DType io) {
   return std::abs(rounded) > format_of(io).most ? std::copysign(std::numeric_limits<double>::infinity(), x) : rounded;
 }
 
-double accumulation_unit(Guarantee guarantee) { return guarantee == Guarantee::exact ? 0x1p-24 : 0x1p-22; }
+double accumulation_unit(bool tensor_cores) { return tensor_cores ? 0x1p-22 : 0x1p-24; }
 
 DenseStream dense_stream(const DenseWorkload& workload, const DenseInputs& inputs, std::int64_t stream) {
   const int tokens = workload.tokens, key_dim = workload.key_dim, value_dim = workload.value_dim;

@@ -3,7 +3,6 @@
 #include <string>
 #include <vector>
 
-#include "kernels/stage.h"
 #include "workload/dense.h"
 
 namespace sdm::oracle {
@@ -35,7 +34,7 @@ DenseStates run_dense_oracle(const DenseStream& stream);
 DenseStates run_dense_tokens(const DenseWorkload& workload, std::span<const double> h0, std::int64_t stream);
 
 /// Unit roundoff of one accumulation step: fp32 multiply-adds, or tensor cores, which align and truncate.
-double accumulation_unit(Guarantee guarantee);
+double accumulation_unit(bool tensor_cores);
 
 struct DenseVerdict {
   double worst_ratio = 0;  ///< largest error / bound

@@ -196,7 +196,7 @@ DenseOracleVerdict judge_dense(const DenseSession& session, const DenseInputs& i
     std::unique_lock lock(mutex);  // one stream of copies
     const oracle::DenseStates actual = session.states(stream);
     lock.unlock();
-    const double unit = oracle::accumulation_unit(session.guarantee());
+    const double unit = oracle::accumulation_unit(session.guarantee() != Guarantee::exact);
     std::string failure = first_checkpoint_difference(s, actual);
     const oracle::DenseVerdict steps = oracle::judge_dense_steps(s, actual, unit);
     const oracle::DenseVerdict chunks = judge_dense_drift(s, actual, run_dense_oracle(s), oracle::DriftSource::flips);

@@ -138,11 +138,11 @@ inline std::span<const PlantedFault> planted_faults() {
   using enum Place;
   const auto axis = [](const char* name) { return CheckSpec{.kind = Kind::invariance, .axes = {name}}; };
   static const PlantedFault all[] = {
-      {"two elements of a row are swapped", "write", {.kind = Kind::oracle}, "bank", {host, device},
+      {"two elements of a row are swapped", "write", {.kind = Kind::oracle}, "worst at", {host, device},
        faults::plant<write::Params, &Registry::write, faults::elements_swapped>},
-      {"a group is skipped", "write", {.kind = Kind::oracle}, "bank", {host, device},
+      {"a group is skipped", "write", {.kind = Kind::oracle}, "worst at", {host, device},
        faults::plant<write::Params, &Registry::write, faults::group_skipped>},
-      {"half of a sum is missed", "gather", {.kind = Kind::oracle}, "reading", {host, device},
+      {"half of a sum is missed", "gather", {.kind = Kind::oracle}, "worst at", {host, device},
        faults::plant<gather::Params, &Registry::gather, faults::entry_missed>},
       {"an element is not a number", "mix", {.kind = Kind::oracle}, "nan", {host, device},
        faults::plant<mix::Params, &Registry::mix, faults::element_not_a_number>},

@@ -14,7 +14,8 @@ namespace {
 /// greater number of samples.
 std::vector<std::string> kept_words(const std::vector<std::string>& argv) {
   constexpr std::array kWithValue = {"-o", "--output", "--filter", "--format"};
-  constexpr std::array kFlags = {"--force", "--shuffle", "--quick", "--no-timing", "--profile", "--dry-run"};
+  constexpr std::array kFlags = {"--force",   "--shuffle", "--quick",    "--no-timing",
+                                 "--profile", "--dry-run", "--calibrate"};
   std::vector<std::string> kept;
   for (std::size_t i = 0; i < argv.size(); ++i) {
     const std::string& word = argv[i];

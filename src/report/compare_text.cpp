@@ -211,12 +211,12 @@ std::string limits_text(const CompareRules& rules) {
   for (const auto& [metric, limit] : rules.metrics) {
     if (limit.direction == Direction::off) continue;
     const bool time = std::string_view(name_of(metric)).ends_with("_us");
-    parts.push_back(fmt::format("{} past {:g} % and {:g}{}", name_of(metric), 100 * limit.relative, limit.absolute,
-                                time ? " µs" : ""));
+    parts.push_back(fmt::format("past {:g} % and {:g}{} ({})", 100 * limit.relative, limit.absolute, time ? " µs" : "",
+                                name_of(metric)));
   }
   std::string text = join(parts, "; ");
   if (!rules.stages.empty()) text += "; other limits for some stages";
-  return text.empty() ? "nowhere" : "with " + text;
+  return text.empty() ? "nowhere" : text;
 }
 
 std::vector<const CompareRow*> shown_rows(const ComparedCase& c, bool everything) {

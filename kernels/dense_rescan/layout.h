@@ -27,6 +27,12 @@ SDM_HD std::uint32_t in_boxes(int rows, int row, int chunk8) {
   return static_cast<std::uint32_t>(chunk8 / 8 * rows * kBoxRowBytes) + swizzled(row, chunk8 % 8);
 }
 
+/// Byte of the row address that a lane gives for the four 8 x 8 matrices of a 16 x 16 block (ldmatrix, stmatrix):
+/// matrices 0 and 1 are rows 0-7 and 8-15 of the first eight columns, 2 and 3 of the next eight.
+SDM_HD std::uint32_t block_row(int rows, int first_row, int first_chunk8, int lane) {
+  return in_boxes(rows, first_row + lane % 8 + lane / 8 % 2 * 8, first_chunk8 + lane / 16);
+}
+
 SDM_HD std::uint64_t matrix_descriptor(std::uint32_t address, std::uint32_t leading_bytes, std::uint32_t stride_bytes) {
   return static_cast<std::uint64_t>((address & 0x3ffffu) >> 4) | static_cast<std::uint64_t>(leading_bytes >> 4) << 16 |
          static_cast<std::uint64_t>(stride_bytes >> 4) << 32 | std::uint64_t{1} << 62;

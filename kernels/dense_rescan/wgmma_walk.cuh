@@ -133,8 +133,7 @@ struct Worker {
   /// group, in a matrix of boxes of `rows` rows.
   __device__ __forceinline__ static std::uint32_t block_address(Lane at, int group, std::uint32_t matrix, int rows,
                                                                 int m, int pair) {
-    const int row = 64 * m + 16 * at.warp + at.lane % 8 + at.lane / 8 % 2 * 8;
-    return matrix + in_boxes(rows, row, group * (S::kWidth / 8) + 2 * pair + at.lane / 16);
+    return matrix + block_row(rows, 64 * m + 16 * at.warp, group * (S::kWidth / 8) + 2 * pair, at.lane);
   }
   template <typename Body>  // body(state row, column of V, first, second)
   __device__ __forceinline__ void for_pairs(State& h, Body&& body) const {

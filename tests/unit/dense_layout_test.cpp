@@ -97,6 +97,30 @@ TEST(DenseLayout, OperandsDownRowsReadTheirElements) {
     }
 }
 
+/// A warpgroup's accumulators (wgmma.cuh: d[4j], d[4j+1] = [16w+g][8j+2q, +1], d[4j+2], d[4j+3] eight rows below)
+/// through stmatrix: lane 8i+r gives the address of row r of matrix i, and holds [g][2q], [g][2q+1] of every matrix.
+TEST(DenseLayout, StoredAccumulatorsLieAsTheCopyEngineReadsThem) {
+  constexpr int kRows = 128, kColumns = 256, kWidth = 128;
+  SharedMatrix m(kStart, kRows, kColumns);
+  const std::vector<std::uint8_t> expected = m.memory;
+  std::fill(m.memory.begin() + kStart, m.memory.end(), std::uint8_t{0});
+  for (int group = 0; group < kColumns / kWidth; ++group)
+    for (int block = 0; block < kRows / 64; ++block)
+      for (int warp = 0; warp < 4; ++warp)
+        for (int pair = 0; pair < kWidth / 16; ++pair)
+          for (int matrix = 0; matrix < 4; ++matrix)
+            for (int lane = 0; lane < 32; ++lane)
+              for (int i = 0; i < 2; ++i) {
+                const int element = 8 * pair + 2 * matrix + i, g = lane / 4, q = lane % 4;  // of d
+                const int row = 64 * block + 16 * warp + g + 8 * (element / 2 % 2);
+                const int column = group * kWidth + element / 4 * 8 + 2 * q + i;
+                const std::uint32_t address =
+                    kStart + block_row(kRows, 64 * block + 16 * warp, group * (kWidth / 8) + 2 * pair, 8 * matrix + g);
+                m.put(address + static_cast<std::uint32_t>(2 * (2 * q + i)), SharedMatrix::mark(row, column));
+              }
+  EXPECT_EQ(m.memory, expected);
+}
+
 /// A warp's 16-byte accesses to eight rows of one matrix hit every bank once.
 TEST(DenseLayout, EightRowsOfAChunkSpreadOverAllBanks) {
   for (int chunk = 0; chunk < 8; ++chunk) {

@@ -19,7 +19,8 @@ void expect_refused(const std::vector<std::string>& arguments, const std::vector
   EXPECT_EQ(outcome.code, 2) << outcome.err;
   EXPECT_EQ(outcome.out, "");
   EXPECT_EQ(outcome.err.rfind("sdm-bench: ", 0), 0u) << outcome.err;
-  for (const std::string& word : words) EXPECT_NE(outcome.err.find(word), std::string::npos) << "no '" << word << "' in: " << outcome.err;
+  for (const std::string& word : words)
+    EXPECT_NE(outcome.err.find(word), std::string::npos) << "no '" << word << "' in: " << outcome.err;
 }
 
 void expect_config_refused(const std::string& from, const std::string& to, const std::vector<std::string>& words) {
@@ -28,13 +29,23 @@ void expect_config_refused(const std::string& from, const std::string& to, const
   for (const char* verb : {"check", "run", "list"}) expect_refused({verb, path}, words);
 }
 
-TEST(BadConfig, UnknownKey) { expect_config_refused("\"tokens\"", "\"tokns\"", {"bad.json:3", "tokns", "did you mean", "tokens"}); }
-TEST(BadConfig, WrongType) { expect_config_refused("\"tokens\": 12", "\"tokens\": \"12\"", {"bad.json:3", "workload.tokens", "\"12\""}); }
-TEST(BadConfig, DuplicateKey) { expect_config_refused("\"tokens\": 12", "\"tokens\": 12, \"tokens\": 13", {"bad.json:3", "tokens", "twice"}); }
-TEST(BadConfig, OutOfRange) { expect_config_refused("\"head_dim\": 8", "\"head_dim\": 0", {"workload.head_dim", "0", "1048576"}); }
+TEST(BadConfig, UnknownKey) {
+  expect_config_refused("\"tokens\"", "\"tokns\"", {"bad.json:3", "tokns", "did you mean", "tokens"});
+}
+TEST(BadConfig, WrongType) {
+  expect_config_refused("\"tokens\": 12", "\"tokens\": \"12\"", {"bad.json:3", "workload.tokens", "\"12\""});
+}
+TEST(BadConfig, DuplicateKey) {
+  expect_config_refused("\"tokens\": 12", "\"tokens\": 12, \"tokens\": 13", {"bad.json:3", "tokens", "twice"});
+}
+TEST(BadConfig, OutOfRange) {
+  expect_config_refused("\"head_dim\": 8", "\"head_dim\": 0", {"workload.head_dim", "0", "1048576"});
+}
 TEST(BadConfig, InvalidCombination) { expect_config_refused("\"slots\": 16", "\"slots\": 2", {"writes", "3", "2"}); }
 TEST(BadConfig, NoJson) { expect_config_refused("\"schema\": 1,", "\"schema\" 1,", {"bad.json:2"}); }
-TEST(BadConfig, UnknownCheck) { expect_config_refused("\"oracle\"", "\"oracel\"", {"oracel", "did you mean", "oracle"}); }
+TEST(BadConfig, UnknownCheck) {
+  expect_config_refused("\"oracle\"", "\"oracel\"", {"oracel", "did you mean", "oracle"});
+}
 TEST(BadConfig, OtherSchema) { expect_config_refused("\"schema\": 1", "\"schema\": 9", {"schema", "9", "1"}); }
 
 TEST(BadConfig, AllProblemsAtOnce) {
@@ -49,15 +60,33 @@ TEST(BadCommandLine, UnknownVerb) { expect_refused({"rnu"}, {"rnu", "did you mea
 TEST(BadCommandLine, NoVerb) { EXPECT_EQ(bench({}).code, 2); }
 TEST(BadCommandLine, UnknownFlag) { expect_refused({"run", config("smoke"), "--quik"}, {"--quik"}); }
 TEST(BadCommandLine, MissingConfig) { expect_refused({"run"}, {"CONFIG"}); }
-TEST(BadCommandLine, MissingFile) { expect_refused({"run", "/nowhere/absent.json"}, {"/nowhere/absent.json", "cannot be read"}); }
-TEST(BadCommandLine, UnknownFormat) { expect_refused({"run", config("smoke"), "--format", "jsn"}, {"jsn", "json", "csv"}); }
-TEST(BadCommandLine, UnknownColour) { expect_refused({"run", config("smoke"), "--color", "sometimes"}, {"sometimes", "auto", "never"}); }
-TEST(BadCommandLine, UnknownDevice) { expect_refused({"run", config("smoke"), "--device", "gpu"}, {"gpu", "auto", "cpu", "cuda"}); }
-TEST(BadCommandLine, SetWithoutValue) { expect_refused({"run", config("smoke"), "--set", "workload.tokens"}, {"workload.tokens", "="}); }
-TEST(BadCommandLine, SetOfUnknownPath) { expect_refused({"check", config("smoke"), "--set", "workload.tokns=3"}, {"workload.tokns", "did you mean"}); }
-TEST(BadCommandLine, SetOutOfRange) { expect_refused({"check", config("smoke"), "--set", "workload.chunk=1"}, {"chunk", "1", "256"}); }
-TEST(BadCommandLine, FilterWithoutMatch) { expect_refused({"run", config("smoke"), "--filter", "nothing"}, {"nothing", "smoke/"}); }
-TEST(BadCommandLine, FilterThatIsNoExpression) { expect_refused({"run", config("smoke"), "--filter", "("}, {"regular expression"}); }
+TEST(BadCommandLine, MissingFile) {
+  expect_refused({"run", "/nowhere/absent.json"}, {"/nowhere/absent.json", "cannot be read"});
+}
+TEST(BadCommandLine, UnknownFormat) {
+  expect_refused({"run", config("smoke"), "--format", "jsn"}, {"jsn", "json", "csv"});
+}
+TEST(BadCommandLine, UnknownColour) {
+  expect_refused({"run", config("smoke"), "--color", "sometimes"}, {"sometimes", "auto", "never"});
+}
+TEST(BadCommandLine, UnknownDevice) {
+  expect_refused({"run", config("smoke"), "--device", "gpu"}, {"gpu", "auto", "cpu", "cuda"});
+}
+TEST(BadCommandLine, SetWithoutValue) {
+  expect_refused({"run", config("smoke"), "--set", "workload.tokens"}, {"workload.tokens", "="});
+}
+TEST(BadCommandLine, SetOfUnknownPath) {
+  expect_refused({"check", config("smoke"), "--set", "workload.tokns=3"}, {"workload.tokns", "did you mean"});
+}
+TEST(BadCommandLine, SetOutOfRange) {
+  expect_refused({"check", config("smoke"), "--set", "workload.chunk=1"}, {"chunk", "1", "256"});
+}
+TEST(BadCommandLine, FilterWithoutMatch) {
+  expect_refused({"run", config("smoke"), "--filter", "nothing"}, {"nothing", "smoke/"});
+}
+TEST(BadCommandLine, FilterThatIsNoExpression) {
+  expect_refused({"run", config("smoke"), "--filter", "("}, {"regular expression"});
+}
 TEST(BadCommandLine, ThreadsOutOfRange) { expect_refused({"run", config("smoke"), "--threads", "-1"}, {"--threads"}); }
 
 TEST(BadCommandLine, OutputFolderMissing) {
@@ -91,7 +120,8 @@ TEST(NoGpu, AskedForByNameIsExitCode77) {
 TEST(NoGpu, AutoIsTheReplay) {
   if (!list_gpus().devices.empty()) GTEST_SKIP() << "a GPU is here";
   TempFolder folder;
-  const Outcome outcome = bench({"run", folder.file("tiny.json", kTinyConfig), "--no-timing", "--format", "json", "--quiet"});
+  const Outcome outcome =
+      bench({"run", folder.file("tiny.json", kTinyConfig), "--no-timing", "--format", "json", "--quiet"});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_NE(outcome.out.find("\"replay\""), std::string::npos);
 }

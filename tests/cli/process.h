@@ -76,7 +76,8 @@ class Process {
   Outcome wait() {
     int status = 0;
     ::waitpid(child_, &status, 0);
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), slurp(folder_ / "out"), slurp(folder_ / "err")};
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), slurp(folder_ / "out"),
+            slurp(folder_ / "err")};
   }
 
  private:

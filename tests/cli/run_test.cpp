@@ -33,7 +33,8 @@ TEST(Run, SmokeHoldsAndItsResultIsComplete) {
   for (const Json& c : report.at("cases")) {
     EXPECT_EQ(c.at("status"), "ok") << c.dump(1);
     EXPECT_EQ(c.at("variants").size(), 15u);
-    for (const Json& check : c.at("checks")) EXPECT_TRUE(check.at("status") == "passed" || check.at("status") == "skipped") << check.dump();
+    for (const Json& check : c.at("checks"))
+      EXPECT_TRUE(check.at("status") == "passed" || check.at("status") == "skipped") << check.dump();
     int tensors = 0;
     for (const auto& [stage, of_stage] : c.at("digests").items())
       for (const auto& [tensor, hex] : of_stage.items()) {
@@ -107,8 +108,11 @@ TEST(Run, StdoutHoldsTheDocumentAlone) {
 
 TEST(Run, ColourOnlyWhereAsked) {
   TempFolder folder;
-  const std::vector<std::string> arguments = {"run", folder.file("tiny.json", kTinyConfig), "--device", "cpu", "--no-timing"};
-  const auto has_colour = [](const Outcome& outcome) { return (outcome.out + outcome.err).find("\x1b[") != std::string::npos; };
+  const std::vector<std::string> arguments = {"run", folder.file("tiny.json", kTinyConfig), "--device", "cpu",
+                                              "--no-timing"};
+  const auto has_colour = [](const Outcome& outcome) {
+    return (outcome.out + outcome.err).find("\x1b[") != std::string::npos;
+  };
   EXPECT_FALSE(has_colour(bench(arguments))) << "neither stream is a terminal";
   EXPECT_FALSE(has_colour(bench(arguments, {"NO_COLOR=1"})));
   std::vector<std::string> always = arguments;
@@ -178,8 +182,9 @@ TEST(Run, AKilledRunLeavesAJournalThatReportReads) {
 
 TEST(Run, ACaseThatDoesNotFitIsNotTried) {
   TempFolder folder;
-  const Outcome outcome = bench({"run", folder.file("tiny.json", kTinyConfig), "--device", "cpu", "--no-timing", "--set",
-                                 "workload.slots=1000000000", "--set", "workload.head_dim=65536", "--set", "workload.streams=1", "--format", "json"});
+  const Outcome outcome = bench({"run", folder.file("tiny.json", kTinyConfig), "--device", "cpu", "--no-timing",
+                                 "--set", "workload.slots=1000000000", "--set", "workload.head_dim=65536", "--set",
+                                 "workload.streams=1", "--format", "json"});
   EXPECT_EQ(outcome.code, 5) << outcome.err;
   for (const Json& c : Json::parse(outcome.out).at("cases")) {
     EXPECT_EQ(c.at("status"), "oom");

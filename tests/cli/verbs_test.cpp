@@ -1,4 +1,4 @@
-// check, list, env, report, roof: what they print, and where.
+// check, list, env, report, roof and help: what they print, and where.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace {
 using Json = nlohmann::json;
 
 TEST(Check, SaysWhatAConfigNeeds) {
-  for (const char* name : {"quickstart", "smoke", "correctness", "h200_perf", "dense"}) {
+  for (const char* name : {"quickstart", "smoke", "correctness", "determinism", "h200_perf", "dense"}) {
     const Outcome outcome = bench({"check", config(name)});
     EXPECT_EQ(outcome.code, 0) << outcome.err;
     EXPECT_NE(outcome.out.find("cases, all valid"), std::string::npos) << outcome.out;
@@ -33,7 +33,8 @@ TEST(List, NamesEveryStageAndVariant) {
   });
   EXPECT_EQ(json.at("devices").at(0).at("id"), "cpu");
   const Outcome text = bench({"list"});
-  for (const Json& stage : json.at("stages")) EXPECT_NE(text.out.find(stage.at("name").get<std::string>()), std::string::npos);
+  for (const Json& stage : json.at("stages"))
+    EXPECT_NE(text.out.find(stage.at("name").get<std::string>()), std::string::npos);
 }
 
 TEST(List, NamesTheCasesOfAConfig) {
@@ -58,7 +59,8 @@ TEST(Env, RecordsBuildAndMachine) {
   const Outcome outcome = bench({"env", "--json"}, {"SDM_TEST_SECRET=do-not-record"});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   const Json json = Json::parse(outcome.out);
-  for (const char* key : {"version", "git_sha", "dirty", "build_type", "compiler", "flags", "contract_version", "environment", "devices", "gpu"})
+  for (const char* key : {"version", "git_sha", "dirty", "build_type", "compiler", "flags", "contract_version",
+                          "environment", "devices", "gpu"})
     EXPECT_TRUE(json.contains(key)) << key;
   EXPECT_NE(json.at("flags").get<std::string>().find("-ffp-contract=off"), std::string::npos);
   EXPECT_EQ(outcome.out.find("do-not-record"), std::string::npos) << "only listed variables are recorded";
@@ -69,7 +71,7 @@ TEST(Help, EveryVerbExplainsItself) {
   EXPECT_NE(bench({"--version"}).out.find("sdm-bench"), std::string::npos);
   const Outcome help = bench({"--help"});
   EXPECT_EQ(help.code, 0);
-  for (const char* verb : {"run", "conform", "check", "list", "report", "env", "roof"}) {
+  for (const char* verb : {"run", "conform", "compare", "gen", "check", "list", "report", "env", "roof"}) {
     EXPECT_NE(help.out.find(verb), std::string::npos) << verb;
     EXPECT_EQ(bench({verb, "--help"}).code, 0) << verb;
   }
@@ -80,21 +82,26 @@ TEST(Report, TurnsAResultIntoEveryFormat) {
   const std::string result = (folder / "result.json").string();
   ASSERT_EQ(bench({"run", folder.file("tiny.json", kTinyConfig), "--device", "cpu", "-o", result, "--quiet"}).code, 0);
   const std::vector<std::pair<std::string, std::string>> marks = {
-      {"table", "tiny/"}, {"json", "\"schema\""}, {"md", "|"}, {"csv", ","}, {"jsonl", "{"}, {"junit", "<testsuite"}, {"gbench", "\"benchmarks\""}};
+      {"table", "tiny/"},      {"json", "\"schema\""},      {"md", "|"}, {"csv", ","}, {"jsonl", "{"},
+      {"junit", "<testsuite"}, {"gbench", "\"benchmarks\""}};
   for (const auto& [format, mark] : marks) {
     const Outcome outcome = bench({"report", result, "--format", format});
     EXPECT_EQ(outcome.code, 0) << format << ": " << outcome.err;
     EXPECT_NE(outcome.out.find(mark), std::string::npos) << format << ": " << outcome.out;
     EXPECT_EQ(outcome.err, "") << format;
   }
-  EXPECT_EQ(Json::parse(bench({"report", result, "--format", "json"}).out), Json::parse(slurp(result))) << "a result must survive the round trip";
+  EXPECT_EQ(Json::parse(bench({"report", result, "--format", "json"}).out), Json::parse(slurp(result)))
+      << "a result must survive the round trip";
   EXPECT_NO_THROW(Json::parse(bench({"report", result, "--format", "gbench"}).out));
 }
 
 TEST(Report, ChoosesTheFormatByTheFilesEnding) {
   TempFolder folder;
   const std::string result = (folder / "result.json").string(), csv = (folder / "result.csv").string();
-  ASSERT_EQ(bench({"run", folder.file("tiny.json", kTinyConfig), "--device", "cpu", "-o", result, "--quiet", "--no-timing"}).code, 0);
+  ASSERT_EQ(
+      bench({"run", folder.file("tiny.json", kTinyConfig), "--device", "cpu", "-o", result, "--quiet", "--no-timing"})
+          .code,
+      0);
   EXPECT_EQ(bench({"report", result, "-o", csv}).code, 0);
   EXPECT_EQ(slurp(csv), bench({"report", result, "--format", "csv"}).out);
 }

@@ -48,21 +48,27 @@ Expected expected_chunk(const std::int32_t* index, int chunk, int entries, int v
   return out;
 }
 
-void expect_side(const SparseSession& session, const SparseBuffers::Side& side, const std::vector<std::int32_t>& index, int entries) {
+void expect_side(const SparseSession& session, const SparseBuffers::Side& side, const std::vector<std::int32_t>& index,
+                 int entries) {
   const Dims& d = session.buffers().dims;
   const int n = d.chunk * entries;
   for (std::int64_t chunk = 0; chunk < d.chunks(); ++chunk) {
-    const Expected expected = expected_chunk(index.data() + chunk * n, d.chunk, entries, d.valid_tokens_of_chunk(chunk));
+    const Expected expected =
+        expected_chunk(index.data() + chunk * n, d.chunk, entries, d.valid_tokens_of_chunk(chunk));
     const Window* windows = side.window.as<const Window>() + chunk * window_count(n);
     for (int i = 0; i < n; ++i) {
       const auto at = static_cast<std::size_t>(i);
-      ASSERT_EQ(side.payload.as<const std::uint32_t>()[chunk * n + i], expected.payload[at]) << "chunk " << chunk << " position " << i;
-      ASSERT_EQ(side.slot.as<const std::int32_t>()[chunk * n + i], expected.slot[at]) << "chunk " << chunk << " position " << i;
+      ASSERT_EQ(side.payload.as<const std::uint32_t>()[chunk * n + i], expected.payload[at])
+          << "chunk " << chunk << " position " << i;
+      ASSERT_EQ(side.slot.as<const std::int32_t>()[chunk * n + i], expected.slot[at])
+          << "chunk " << chunk << " position " << i;
       const std::uint32_t payload = expected.payload[at];
       const int entry = token_of(payload) * entries + entry_of(payload);
-      ASSERT_EQ(side.position.as<const std::int32_t>()[chunk * n + entry], i) << "chunk " << chunk << " entry " << entry;
+      ASSERT_EQ(side.position.as<const std::int32_t>()[chunk * n + entry], i)
+          << "chunk " << chunk << " entry " << entry;
       if (i % 32 == 0) {
-        ASSERT_EQ(windows[i / 32].groups_before, expected.ordinals_before[at]) << "chunk " << chunk << " position " << i;
+        ASSERT_EQ(windows[i / 32].groups_before, expected.ordinals_before[at])
+            << "chunk " << chunk << " position " << i;
       }
     }
   }

@@ -16,17 +16,17 @@ namespace sdm::test {
 enum class Place { host, device, second_variant };
 
 struct PlantedFault {
-  std::string_view name;    ///< what is wrong
-  std::string_view stage;   ///< with which stage
-  CheckSpec check;          ///< what must notice
-  std::string_view notices; ///< part of the sentence that it must then say
+  std::string_view name;     ///< what is wrong
+  std::string_view stage;    ///< with which stage
+  CheckSpec check;           ///< what must notice
+  std::string_view notices;  ///< part of the sentence that it must then say
   std::vector<Place> places;
   void (*plant)(Registry&, Place);
 };
 
 namespace faults {
 
-template <typename Params, Stage<Params> Registry::* stage, Body<Params> body>
+template <typename Params, Stage<Params> Registry::*stage, Body<Params> body>
 void plant(Registry& registry, Place place) {
   static const Variant<Params> variant = as_variant<Params, body>("faulty");
   static const Variant<Params>* const alone[] = {&variant};
@@ -138,38 +138,101 @@ inline std::span<const PlantedFault> planted_faults() {
   using enum Place;
   const auto axis = [](const char* name) { return CheckSpec{.kind = Kind::invariance, .axes = {name}}; };
   static const PlantedFault all[] = {
-      {"two elements of a row are swapped", "write", {.kind = Kind::oracle}, "worst at", {host, device},
+      {"two elements of a row are swapped",
+       "write",
+       {.kind = Kind::oracle},
+       "worst at",
+       {host, device},
        faults::plant<write::Params, &Registry::write, faults::elements_swapped>},
-      {"a group is skipped", "write", {.kind = Kind::oracle}, "worst at", {host, device},
+      {"a group is skipped",
+       "write",
+       {.kind = Kind::oracle},
+       "worst at",
+       {host, device},
        faults::plant<write::Params, &Registry::write, faults::group_skipped>},
-      {"half of a sum is missed", "gather", {.kind = Kind::oracle}, "worst at", {host, device},
+      {"half of a sum is missed",
+       "gather",
+       {.kind = Kind::oracle},
+       "worst at",
+       {host, device},
        faults::plant<gather::Params, &Registry::gather, faults::entry_missed>},
-      {"an element is not a number", "mix", {.kind = Kind::oracle}, "nan", {host, device},
+      {"an element is not a number",
+       "mix",
+       {.kind = Kind::oracle},
+       "nan",
+       {host, device},
        faults::plant<mix::Params, &Registry::mix, faults::element_not_a_number>},
-      {"a float past the end of a tensor is written", "mix", {.kind = Kind::guards}, "past the end of delta_v", {host, device},
+      {"a float past the end of a tensor is written",
+       "mix",
+       {.kind = Kind::guards},
+       "past the end of delta_v",
+       {host, device},
        faults::plant<mix::Params, &Registry::mix, faults::written_past_the_end>},
-      {"an element is never written", "mix", {.kind = Kind::guards}, "mix/reading depends on what its memory held", {host, device},
+      {"an element is never written",
+       "mix",
+       {.kind = Kind::guards},
+       "mix/reading depends on what its memory held",
+       {host, device},
        faults::plant<mix::Params, &Registry::mix, faults::element_left_stale>},
-      {"an input is overwritten, always with the same value", "undo", {.kind = Kind::guards}, "input tensor was overwritten", {host, device},
+      {"an input is overwritten, always with the same value",
+       "undo",
+       {.kind = Kind::guards},
+       "input tensor was overwritten",
+       {host, device},
        faults::plant<undo::Params, &Registry::undo, faults::input_overwritten>},
-      {"every second run differs in one bit", "mix", {.kind = Kind::repeat, .runs = 2}, "mix/reading", {host, device},
+      {"every second run differs in one bit",
+       "mix",
+       {.kind = Kind::repeat, .runs = 2},
+       "mix/reading",
+       {host, device},
        faults::plant<mix::Params, &Registry::mix, faults::every_second_run_differs>},
-      {"a row is not rolled back", "undo", {.kind = Kind::bank_restored}, "is not restored", {host, device},
+      {"a row is not rolled back",
+       "undo",
+       {.kind = Kind::bank_restored},
+       "is not restored",
+       {host, device},
        faults::plant<undo::Params, &Registry::undo, faults::row_not_rolled_back>},
-      {"bits depend on the number of threads", "mix", axis("threads"), "host threads the bits of mix/reading change", {host},
+      {"bits depend on the number of threads",
+       "mix",
+       axis("threads"),
+       "host threads the bits of mix/reading change",
+       {host},
        faults::plant<mix::Params, &Registry::mix, faults::threads_show>},
-      {"a stream sees its neighbour", "mix", axis("batch"), "changes the bits of reading", {host, device},
+      {"a stream sees its neighbour",
+       "mix",
+       axis("batch"),
+       "changes the bits of reading",
+       {host, device},
        faults::plant<mix::Params, &Registry::mix, faults::streams_leak>},
-      {"short chunks are computed wrongly", "mix", axis("chunk"), "with chunk", {host, device},
+      {"short chunks are computed wrongly",
+       "mix",
+       axis("chunk"),
+       "with chunk",
+       {host, device},
        faults::plant<mix::Params, &Registry::mix, faults::chunk_length_shows>},
-      {"bits depend on the launch geometry", "mix", axis("geometry"), "with tile 96", {device},
+      {"bits depend on the launch geometry",
+       "mix",
+       axis("geometry"),
+       "with tile 96",
+       {device},
        faults::plant<mix::Params, &Registry::mix, faults::geometry_shows>},
-      {"a second exact variant differs in one bit", "mix", {.kind = Kind::agree}, "with mix/faulty the bits of mix/reading change",
-       {second_variant}, faults::plant<mix::Params, &Registry::mix, faults::last_bit_differs>},
-      {"one bit differs from the replay", "mix", {.kind = Kind::replay}, "mix/reading", {device},
+      {"a second exact variant differs in one bit",
+       "mix",
+       {.kind = Kind::agree},
+       "with mix/faulty the bits of mix/reading change",
+       {second_variant},
        faults::plant<mix::Params, &Registry::mix, faults::last_bit_differs>},
-      {"one bit differs from the replay (lockstep)", "mix", {.kind = Kind::replay, .lockstep = true},
-       "first difference after mix of step 1 in reading", {device},
+      {"one bit differs from the replay",
+       "mix",
+       {.kind = Kind::replay},
+       "mix/reading",
+       {device},
+       faults::plant<mix::Params, &Registry::mix, faults::last_bit_differs>},
+      {"one bit differs from the replay (lockstep)",
+       "mix",
+       {.kind = Kind::replay, .lockstep = true},
+       "first difference after mix of step 1 in reading",
+       {device},
        faults::plant<mix::Params, &Registry::mix, faults::last_bit_differs>},
   };
   return all;

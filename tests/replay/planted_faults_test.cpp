@@ -33,7 +33,8 @@ CheckResult check_with(const Registry& stages, const CheckSpec& spec, bool on_de
   const std::map<std::string, std::string> variants;
   SparseSession session(workload, inputs, backend, threads, variants, stages);
   const StepDigests reference = run_step(session);
-  CheckContext context{workload, inputs, variants, LaunchMode::automatic, session, backend, *host, threads, reference.forward, reference.backward, stages};
+  CheckContext context{workload, inputs,  variants,          LaunchMode::automatic, session, backend,
+                       *host,    threads, reference.forward, reference.backward,    stages};
   return run_check(spec, context);
 }
 

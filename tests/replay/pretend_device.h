@@ -62,8 +62,11 @@ void as_launch(const Params& params, const LaunchContext& context) {
 
 template <typename Params, Body<Params> body>
 Variant<Params> as_variant(std::string_view name) {
-  return {.name = name, .why = "a test", .refuse = [](const Params&, const Device&) { return std::string(); },
-          .launch = as_launch<Params, body>, .describe = [](const Params&, const LaunchContext&) { return std::string("host"); }};
+  return {.name = name,
+          .why = "a test",
+          .refuse = [](const Params&, const Device&) { return std::string(); },
+          .launch = as_launch<Params, body>,
+          .describe = [](const Params&, const LaunchContext&) { return std::string("host"); }};
 }
 
 template <typename Params, void (*replay)(const Params&, Parallel&)>

@@ -19,7 +19,8 @@ T one_of(std::mt19937& random, std::initializer_list<T> choices) {
 
 SnapshotFormat random_snapshot(std::mt19937& random, DType bank) {
   using enum SnapshotFormat;
-  return bank == DType::f32 ? one_of(random, {per_entry, raw, bf16, fp8, int4}) : one_of(random, {per_entry, raw, fp8, int4});
+  return bank == DType::f32 ? one_of(random, {per_entry, raw, bf16, fp8, int4})
+                            : one_of(random, {per_entry, raw, fp8, int4});
 }
 
 SparseWorkload random_workload(std::mt19937& random) {
@@ -47,11 +48,14 @@ SparseWorkload random_workload(std::mt19937& random) {
 }
 
 std::string describe(const SparseWorkload& w) {
-  return fmt::format("streams {} tokens {} chunk {} writes {} reads {} head_dim {} slots {} bank {} grad {} value {} weight {} index {} "
-                     "gate {} snapshot {} final {} distribution {} seed {}",
-                     w.streams, w.tokens, w.chunk, w.writes, w.reads, w.head_dim, w.slots, name_of(w.bank_dtype), name_of(w.grad_dtype),
-                     name_of(w.value_dtype), name_of(w.weight_dtype), name_of(w.index_dtype), static_cast<int>(w.gate), name_of(w.snapshot),
-                     w.final_bank_gradient, static_cast<int>(w.distribution.kind), w.seed);
+  return fmt::format(
+      "streams {} tokens {} chunk {} writes {} reads {} head_dim {} slots {} bank {} grad {} value {} weight {} index "
+      "{} "
+      "gate {} snapshot {} final {} distribution {} seed {}",
+      w.streams, w.tokens, w.chunk, w.writes, w.reads, w.head_dim, w.slots, name_of(w.bank_dtype),
+      name_of(w.grad_dtype), name_of(w.value_dtype), name_of(w.weight_dtype), name_of(w.index_dtype),
+      static_cast<int>(w.gate), name_of(w.snapshot), w.final_bank_gradient, static_cast<int>(w.distribution.kind),
+      w.seed);
 }
 
 void expect_all_checks(const SparseWorkload& workload, Parallel& threads, Backend& host) {
@@ -60,7 +64,8 @@ void expect_all_checks(const SparseWorkload& workload, Parallel& threads, Backen
   const std::map<std::string, std::string> variants;
   SparseSession session(workload, inputs, host, threads, variants);
   const StepDigests reference = run_step(session);
-  CheckContext context{workload, inputs, variants, LaunchMode::automatic, session, host, host, threads, reference.forward, reference.backward};
+  CheckContext context{workload, inputs, variants, LaunchMode::automatic, session,
+                       host,     host,   threads,  reference.forward,     reference.backward};
   using Kind = CheckSpec::Kind;
   for (const Kind kind : {Kind::oracle, Kind::guards, Kind::bank_restored}) {
     const CheckResult result = run_check({.kind = kind}, context);

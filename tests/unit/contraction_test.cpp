@@ -66,7 +66,8 @@ TEST(Contraction, SumsOfProductsKeepTheirOrder) {
     for (std::size_t i = first; i < first + kTerms; ++i) plain += in.a[i] * in.b[i];
     for (std::size_t i = first; i < first + kTerms; ++i) expected = twice_rounded(in.a[i], in.b[i], expected);
     for (std::size_t i = first; i < first + kTerms; ++i) fused = fma_rn(in.a[i], in.b[i], fused);
-    ASSERT_EQ(bits_of(plain), bits_of(expected)) << "the compiler fused or reordered the sum from " << first << " of seed " << kSeed;
+    ASSERT_EQ(bits_of(plain), bits_of(expected))
+        << "the compiler fused or reordered the sum from " << first << " of seed " << kSeed;
     would_differ += fused != expected;
   }
   EXPECT_GT(would_differ, static_cast<int>(kCount / kTerms) / 4) << "the operands cannot tell fused from plain";

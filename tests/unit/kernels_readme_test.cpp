@@ -55,7 +55,8 @@ TEST(KernelsReadme, ListsEveryVariantOfAFolder) {
     std::set<std::string> defined;
     for (const auto& entry : fs::directory_iterator(fs::path(SDM_SOURCE_DIR) / "kernels" / row.stage))
       if (entry.path().extension() == ".cu")
-        for (const std::string& name : matches(read(entry.path()), std::regex(R"re(\.name = "(\w+)")re"))) defined.insert(name);
+        for (const std::string& name : matches(read(entry.path()), std::regex(R"re(\.name = "(\w+)")re")))
+          defined.insert(name);
     EXPECT_EQ(std::set<std::string>(row.variants.begin(), row.variants.end()), defined) << row.stage;
   }
 }

@@ -59,12 +59,16 @@ const std::map<std::string, std::vector<std::string>>& arrows() {
       {"kernels/", {"base/", "numerics/", "workload/"}},
       {"src/backend/", {"base/", "kernels/stage.h", "kernels/roof/", "pipeline/tensor.h", "report/result.h"}},
       {"src/pipeline/", {"base/", "backend/", "kernels/", "numerics/", "report/result.h", "workload/"}},
-      {"src/check/", {"base/", "backend/", "config/config.h", "kernels/", "numerics/", "oracle/", "pipeline/",
-                      "report/result.h", "run/", "workload/"}},
-      {"src/measure/", {"base/", "backend/", "config/config.h", "kernels/", "pipeline/", "report/", "run/", "workload/"}},
-      {"src/run/", {"base/", "backend/", "check/", "config/", "io/", "kernels/", "measure/", "numerics/", "oracle/",
-                    "pipeline/", "report/", "workload/"}},
-      {"src/cli/", {"base/", "backend/", "config/", "io/", "kernels/registry.h", "measure/", "report/", "run/", "workload/"}},
+      {"src/check/",
+       {"base/", "backend/", "config/config.h", "kernels/", "numerics/", "oracle/", "pipeline/", "report/result.h",
+        "run/", "workload/"}},
+      {"src/measure/",
+       {"base/", "backend/", "config/config.h", "kernels/", "pipeline/", "report/", "run/", "workload/"}},
+      {"src/run/",
+       {"base/", "backend/", "check/", "config/", "io/", "kernels/", "measure/", "numerics/", "oracle/", "pipeline/",
+        "report/", "workload/"}},
+      {"src/cli/",
+       {"base/", "backend/", "config/", "io/", "kernels/registry.h", "measure/", "report/", "run/", "workload/"}},
       {"src/main.cpp", {"base/", "cli/"}},
   };
   return rules;
@@ -114,7 +118,8 @@ TEST(Layers, CudaIsSeenByDeviceCodeOnly) {
   for (const Include& include : all_includes()) {
     if (!starts_with_any(include.target, {"cuda", "cub/", "nvtx3/", "mma"})) continue;
     const bool device_code = include.file.ends_with(".cu") || include.file.ends_with(".cuh");
-    EXPECT_TRUE(device_code || include.file == "kernels/common/launch.h" || starts_with_any(include.file, {"src/backend/cuda_"}))
+    EXPECT_TRUE(device_code || include.file == "kernels/common/launch.h" ||
+                starts_with_any(include.file, {"src/backend/cuda_"}))
         << include.file << " must not include " << include.target;
   }
 }

@@ -22,7 +22,11 @@ bool same_choice(const std::map<std::string, ResolvedVariant>& a, const std::map
                     [](const auto& x, const auto& y) { return x.first == y.first && x.second.name == y.second.name; });
 }
 
-std::string versions(const std::set<int>& contracts) { return fmt::format("{}", fmt::join(contracts, ", ")); }
+std::string versions(const std::set<int>& contracts) {
+  std::vector<std::string> words;
+  for (const int contract : contracts) words.push_back(std::to_string(contract));
+  return join(words);
+}
 
 class Comparer {
  public:
@@ -46,7 +50,7 @@ class Comparer {
 
  private:
   static std::string names(const std::set<std::string>& devices) {
-    return devices.empty() ? "an unknown device" : fmt::format("{}", fmt::join(devices, ", "));
+    return devices.empty() ? "an unknown device" : join(std::vector(devices.begin(), devices.end()));
   }
 
   static ComparedCase alone(const MergedCase& one, Presence presence) {

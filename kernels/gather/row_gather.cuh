@@ -116,20 +116,9 @@ __global__ void __launch_bounds__(kMaxRowThreads, kDepth > 8 ? 2 : (kStash ? 3 :
 
 inline int operands(const Params& p) { return p.inter ? 2 : 1; }
 
-/// Column slices: narrow ones where rows return, so that the slices in flight stay in L2. `tile` asks for 8, 16 or 32
-/// lanes.
-inline RowCut cut_of(const Params& p, std::int32_t entries, const LaunchContext& context) {
-  constexpr std::int32_t kNarrowLanes = 16;
-  const RowCut cut = cut_row(p.dims.head_dim, p.bank.dtype);
-  if (cut.vec == 1 || cut.slices == 1) return cut;
-  const std::int32_t asked = context.geometry.tile;
-  if (asked == 8 || asked == 16 || asked == 32) return recut(cut, p.dims.head_dim, asked);
-  return rows_return(p.dims, entries) ? recut(cut, p.dims.head_dim, kNarrowLanes) : cut;
-}
-
 inline RowPlan plan_of(const Params& p, const LaunchContext& context) {
   const std::int32_t entries = p.dims.writes + (p.inter ? p.dims.reads : 0);
-  return make_row_plan(p.dims, cut_of(p, entries, context), p.step, p.groups, entries, context.geometry.warps);
+  return make_row_plan(p.dims, p.bank.dtype, p.step, p.groups, entries, context.geometry.warps);
 }
 
 inline int depth_of(const Params& p, const RowPlan& plan, const LaunchContext& context) {

@@ -116,7 +116,7 @@ __global__ void __launch_bounds__(kMaxRowThreads, kCtas) gather_grad_rows(const 
 // --- launchers -------------------------------------------------------------------------------------------------------
 
 inline RowPlan plan_of(const Params& p, const LaunchContext& context) {
-  return make_row_plan(p.dims, cut_row(p.dims.head_dim, p.grad.dtype), p.step, p.groups, p.dims.writes,
+  return make_row_plan(p.dims, p.grad.dtype, p.step, p.groups, p.dims.writes,
                        context.geometry.warps);
 }
 

@@ -55,7 +55,7 @@ TEST(RowPlan, EveryPartHasOneRowGroup) {
             SCOPED_TRACE(testing::Message() << "D " << width << ", " << name_of(row) << ", groups " << groups
                                             << ", warps " << warps << ", entries " << entries);
             const Dims dims = dims_of(3, 5, 8, width);
-            const RowPlan plan = make_row_plan(dims, cut_row(dims.head_dim, row), 1, groups, entries, warps);
+            const RowPlan plan = make_row_plan(dims, row, 1, groups, entries, warps);
             EXPECT_EQ(plan.slice_major, entries > 1 && plan.slices > 1);
             EXPECT_EQ(plan.threads % 32, 0);
             EXPECT_LE(plan.threads, kMaxRowThreads);

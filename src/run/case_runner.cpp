@@ -109,6 +109,8 @@ class SparseCaseRunner {
   /// Spec 5.7: warm-up outside the profiled region, then exactly the asked launches, no checks inside.
   void profile(SparseSession& session) {
     Backend& backend = env_.backend;
+    if (case_.launch == LaunchMode::automatic) session.set_launch(LaunchMode::eager);  // a graph has no ranges inside
+    result_.launch = session.launch_name();
     backend.push_range("case:" + case_.id);
     session.restore();
     backend.push_range("warmup");

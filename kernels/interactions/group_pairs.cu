@@ -124,7 +124,6 @@ __device__ __forceinline__ void flush_row(float* row, float* out, int chunk) {
   __syncwarp();
 }
 
-/// A CTA handles `tokens` rows of a chunk, a warp a row at a time. Shared: rows [warps][C], then the staged members.
 /// Resident threads of a multiprocessor: what 4 CTAs of 512 may count on.
 #if defined(__CUDA_ARCH__) && (__CUDA_ARCH__ == 860 || __CUDA_ARCH__ == 890 || __CUDA_ARCH__ >= 1200)
 inline constexpr int kResidentThreads = 1536;
@@ -132,6 +131,7 @@ inline constexpr int kResidentThreads = 1536;
 inline constexpr int kResidentThreads = 2048;
 #endif
 
+/// A CTA handles `tokens` rows of a chunk, a warp a row at a time. Shared: rows [warps][C], then the staged members.
 template <bool kStaged>
 __global__ void __launch_bounds__(512, kStaged ? kResidentThreads / 512 : 3)
     group_pairs_kernel(const __grid_constant__ Params p, int blocks, int tokens) {

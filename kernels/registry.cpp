@@ -23,8 +23,8 @@ Registry make_registry() {
       .read_grad = {"read_grad", "GDS (dots and scatter)", read_grad::replay, v.read_grad},
       .reduce = {"reduce", "", reduce::replay, v.reduce},
       .parameter_gradients = {"parameter_gradients", "", parameter_gradients::replay, v.parameter_gradients},
-      .dense_rescan = {"dense_rescan", "chunked gated delta rule, backward re-scan of the states",
-                       dense_rescan::replay, v.dense_rescan},
+      .dense_rescan = {"dense_rescan", "chunked gated delta rule, backward re-scan of the states", dense_rescan::replay,
+                       v.dense_rescan},
   };
 }
 

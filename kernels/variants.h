@@ -1,6 +1,6 @@
 #pragma once
-// The GPU variants of every stage, in priority order: "auto" takes the first that accepts. cuda_variants.cpp lists them;
-// a build without CUDA compiles no_cuda_variants.cpp instead, whose lists are empty.
+// The GPU variants of every stage, in priority order: "auto" takes the first that accepts. cuda_variants.cpp lists
+// them; a build without CUDA compiles no_cuda_variants.cpp instead, whose lists are empty.
 #include "kernels/registry.h"
 
 namespace sdm {

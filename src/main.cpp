@@ -22,7 +22,8 @@ int main(int argc, char** argv) {
   using sdm::ExitCode;
 #if defined(__x86_64__) && defined(__AVX2__)
   if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma"))
-    return fail("this build needs a processor with AVX2 and FMA; configure with -DSDM_HOST_ARCH= for an older one", ExitCode::could_not_run);
+    return fail("this build needs a processor with AVX2 and FMA; configure with -DSDM_HOST_ARCH= for an older one",
+                ExitCode::could_not_run);
 #endif
   sdm::install_interrupt_handlers();
   try {

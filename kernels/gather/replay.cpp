@@ -44,7 +44,8 @@ void stash_token(const Params& p, std::int64_t row) {
 }  // namespace
 
 std::int32_t groups_for(const Dims& dims, DType bank) {
-  return host::sum_groups(2 * std::int64_t{dims.chunk}, host::row_vectors(dims.head_dim, bank), std::min(dims.writes, dims.reads));
+  return host::sum_groups(2 * std::int64_t{dims.chunk}, host::row_vectors(dims.head_dim, bank),
+                          std::min(dims.writes, dims.reads));
 }
 
 void replay(const Params& p, Parallel& threads) {

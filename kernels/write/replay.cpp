@@ -15,7 +15,8 @@ struct GroupWriter {
     const Record* record = p.record + chunk * n;
     T* row = static_cast<T*>(p.bank.data) + std::int64_t{record[begin].slot} * d;
     host::widen_row(row, d, base.data());
-    if (p.snapshot.format != SnapshotFormat::none) host::encode_row(p.snapshot, chunk * n + ordinal, row, base.data(), d);
+    if (p.snapshot.format != SnapshotFormat::none)
+      host::encode_row(p.snapshot, chunk * n + ordinal, row, base.data(), d);
     host::fold_members(record, begin, end, p.delta_v + chunk * p.dims.chunk * d, d, acc.data());
     const float c = record[end - 1].c;
     for (int j = 0; j < d; ++j)

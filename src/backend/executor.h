@@ -26,7 +26,8 @@ class StageObserver {
 class Executor {
  public:
   /// `only`: run the calls of this stage alone and leave all others out (to time it); empty: run all.
-  Executor(Backend& backend, Parallel& threads, LaunchContext context, StageObserver* observer = nullptr, std::string_view only = {})
+  Executor(Backend& backend, Parallel& threads, LaunchContext context, StageObserver* observer = nullptr,
+           std::string_view only = {})
       : backend_(backend), threads_(threads), context_(context), observer_(observer), only_(only) {}
 
   template <typename Params>

@@ -33,7 +33,8 @@ class HostBackend final : public Backend {
     DeviceInfo info;
     info.kind = "cpu";
     info.name = cpu_name();
-    info.memory_bytes = static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(sysconf(_SC_PAGE_SIZE));
+    info.memory_bytes =
+        static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(sysconf(_SC_PAGE_SIZE));
     return info;
   }
   const Device* device() const override { return nullptr; }

@@ -24,7 +24,8 @@ void round_trip(SnapshotFormat format, const T* row, int columns, T* out) {
 }
 
 template <typename T>
-std::string first_wrong_row(const CheckContext& context, std::int64_t first_row, std::int64_t rows, const T* initial, const T* now) {
+std::string first_wrong_row(const CheckContext& context, std::int64_t first_row, std::int64_t rows, const T* initial,
+                            const T* now) {
   const int d = context.workload.head_dim;
   const auto row_bytes = sizeof(T) * static_cast<std::size_t>(d);
   std::vector<T> expected(static_cast<std::size_t>(d));
@@ -41,7 +42,8 @@ std::string first_wrong_row(const CheckContext& context, std::int64_t first_row,
 }  // namespace
 
 CheckResult bank_restored(const CheckSpec&, CheckContext& context) {
-  if (!context.session.has_backward()) return skipped("snapshot none: there is no backward that could restore the bank");
+  if (!context.session.has_backward())
+    return skipped("snapshot none: there is no backward that could restore the bank");
   context.session.restore();
   context.session.run_training_step();
   const Tensor& bank = context.session.buffers().bank;
@@ -52,16 +54,20 @@ CheckResult bank_restored(const CheckSpec&, CheckContext& context) {
   for (std::int64_t first = 0; first < context.workload.rows(); first += piece) {
     const std::int64_t rows = std::min(piece, context.workload.rows() - first);
     context.session.initial_bank(BankKind::memory, first * d, rows * d, initial.data());
-    context.backend.download(now.data(), bank.as<std::byte>() + first * row_bytes, static_cast<std::size_t>(rows * row_bytes));
+    context.backend.download(now.data(), bank.as<std::byte>() + first * row_bytes,
+                             static_cast<std::size_t>(rows * row_bytes));
     std::string wrong;
     dispatch_real(bank.dtype, [&]<typename T>() {
-      wrong = first_wrong_row(context, first, rows, reinterpret_cast<const T*>(initial.data()), reinterpret_cast<const T*>(now.data()));
+      wrong = first_wrong_row(context, first, rows, reinterpret_cast<const T*>(initial.data()),
+                              reinterpret_cast<const T*>(now.data()));
     });
     if (!wrong.empty()) return failed(wrong);
   }
-  const bool lossless = context.workload.snapshot == SnapshotFormat::raw || context.workload.snapshot == SnapshotFormat::per_entry;
+  const bool lossless =
+      context.workload.snapshot == SnapshotFormat::raw || context.workload.snapshot == SnapshotFormat::per_entry;
   return passed(lossless ? "the bank equals its initial bytes after the backward"
-                         : fmt::format("every bank row is its initial row or that row through {}", name_of(context.workload.snapshot)));
+                         : fmt::format("every bank row is its initial row or that row through {}",
+                                       name_of(context.workload.snapshot)));
 }
 
 }  // namespace sdm::check

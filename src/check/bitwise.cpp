@@ -41,7 +41,8 @@ std::string BitDifference::sentence() const {
                      count == 1 ? "s" : "", fmt::join(coordinate, ", "), expected, actual);
 }
 
-std::optional<BitDifference> compare_bits(DType dtype, std::span<const std::int64_t> shape, const void* expected, const void* actual) {
+std::optional<BitDifference> compare_bits(DType dtype, std::span<const std::int64_t> shape, const void* expected,
+                                          const void* actual) {
   std::int64_t elements = 1;
   for (const std::int64_t extent : shape) elements *= extent;
   const std::size_t size = size_of(dtype);

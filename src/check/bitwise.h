@@ -20,6 +20,7 @@ struct BitDifference {
   std::string sentence() const;
 };
 
-std::optional<BitDifference> compare_bits(DType dtype, std::span<const std::int64_t> shape, const void* expected, const void* actual);
+std::optional<BitDifference> compare_bits(DType dtype, std::span<const std::int64_t> shape, const void* expected,
+                                          const void* actual);
 
 }  // namespace sdm

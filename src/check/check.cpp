@@ -3,7 +3,8 @@
 namespace sdm {
 
 std::string_view name_of(CheckSpec::Kind kind) {
-  constexpr std::string_view names[] = {"replay", "oracle", "repeat", "agree", "invariance", "bank_restored", "guards", "disturbed"};
+  constexpr std::string_view names[] = {"replay",     "oracle",        "repeat", "agree",
+                                        "invariance", "bank_restored", "guards", "disturbed"};
   return names[static_cast<int>(kind)];
 }
 
@@ -26,7 +27,8 @@ std::string first_difference(const SparseBuffers& buffers, const StepDigests& ex
   };
   for (const Tensor* tensor : buffers.tensors()) {
     const std::string stage(tensor->stage), name(tensor->name);
-    if (differs(expected.forward, actual.forward, stage, name) || differs(expected.backward, actual.backward, stage, name))
+    if (differs(expected.forward, actual.forward, stage, name) ||
+        differs(expected.backward, actual.backward, stage, name))
       return stage + "/" + name;
   }
   if (differs(expected.forward, actual.forward, "write", "bank")) return "write/bank";
@@ -45,7 +47,7 @@ CheckResult skipped(std::string detail) { return {"", CheckResult::Status::skipp
 
 CheckResult run_check(const CheckSpec& spec, CheckContext& context) {
   using Run = CheckResult (*)(const CheckSpec&, CheckContext&);
-  constexpr Run checks[] = {check::replay, check::oracle, check::repeat, check::agree,
+  constexpr Run checks[] = {check::replay,     check::oracle,        check::repeat, check::agree,
                             check::invariance, check::bank_restored, check::guards, check::disturbed};
   CheckResult result = checks[static_cast<int>(spec.kind)](spec, context);
   result.name = name_of(spec.kind);

@@ -19,7 +19,7 @@ struct CheckContext {
   Backend& backend;  ///< the session's
   Backend& host;
   Parallel& threads;
-  Digests forward, backward;  ///< of the reference run
+  Digests forward, backward;            ///< of the reference run
   const Registry& stages = registry();  ///< of the session; tests plant faults here
 };
 

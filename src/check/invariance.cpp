@@ -1,5 +1,5 @@
-// What must not change the bits: threads, the order, the number and the neighbours of streams, launch geometry. And what
-// may change them only within bounds: the chunk size.
+// What must not change the bits: threads, the order, the number and the neighbours of streams, launch geometry. And
+// what may change them only within bounds: the chunk size.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -29,7 +29,8 @@ AxisResult threads_axis(CheckContext& context) {
   for (const int count : {1, context.threads.threads() + 1}) {
     Parallel threads(count);
     SparseSession session(context.workload, context.inputs, context.host, threads, {}, context.stages);
-    const std::string where = first_difference(session.buffers(), {context.forward, context.backward}, run_step(session));
+    const std::string where =
+        first_difference(session.buffers(), {context.forward, context.backward}, run_step(session));
     if (!where.empty()) return broken(fmt::format("with {} host threads the bits of {} change", count, where));
   }
   return held(fmt::format("host threads 1 and {}", context.threads.threads() + 1));
@@ -41,10 +42,12 @@ AxisResult geometry_axis(CheckContext& context) {
   const Geometry geometries[] = {{32, 1, 4}, {64, 2, 8}, {96, 4, 16}, {256, 8, 32}, {1024, 16, 8}};
   for (const Geometry& geometry : geometries) {
     context.session.set_geometry(geometry);
-    const std::string where = first_difference(context.session.buffers(), {context.forward, context.backward}, run_step(context.session));
+    const std::string where =
+        first_difference(context.session.buffers(), {context.forward, context.backward}, run_step(context.session));
     context.session.set_geometry(own);
     if (!where.empty())
-      return broken(fmt::format("with tile {}, {} warps, depth {} the bits of {} change", geometry.tile, geometry.warps, geometry.depth, where));
+      return broken(fmt::format("with tile {}, {} warps, depth {} the bits of {} change", geometry.tile, geometry.warps,
+                                geometry.depth, where));
   }
   return held(fmt::format("{} launch geometries", std::size(geometries)));
 }
@@ -57,7 +60,8 @@ AxisResult launch_axis(CheckContext& context) {
     if (mode == LaunchMode::pdl && device->compute_capability < 90) continue;
     context.session.set_launch(mode);
     const std::string name = context.session.launch_name();
-    const std::string where = first_difference(context.session.buffers(), {context.forward, context.backward}, run_step(context.session));
+    const std::string where =
+        first_difference(context.session.buffers(), {context.forward, context.backward}, run_step(context.session));
     context.session.set_launch(context.launch);
     if (!where.empty()) return broken(fmt::format("launched as {} the bits of {} change", name, where));
     modes += (modes.empty() ? "" : ", ") + name;
@@ -73,7 +77,8 @@ struct Rearranged {
 };
 
 template <typename T>
-std::vector<T> take_streams(const std::vector<T>& source, const std::vector<int>& order, std::int64_t old_streams, std::int64_t outer) {
+std::vector<T> take_streams(const std::vector<T>& source, const std::vector<int>& order, std::int64_t old_streams,
+                            std::int64_t outer) {
   if (source.empty()) return {};
   const std::int64_t size = static_cast<std::int64_t>(source.size()) / (outer * old_streams);
   std::vector<T> out;
@@ -92,8 +97,9 @@ std::vector<float> widened_bank(const SparseSession& session, BankKind kind) {
   session.initial_bank(kind, 0, tensor.count(), raw.data());
   std::vector<float> floats(static_cast<std::size_t>(tensor.count()));
   for (std::size_t i = 0; i < floats.size(); ++i)
-    floats[i] = tensor.dtype == DType::f32 ? reinterpret_cast<const float*>(raw.data())[i]
-                                           : float_of(std::uint32_t{reinterpret_cast<const bf16_t*>(raw.data())[i].bits} << 16);
+    floats[i] = tensor.dtype == DType::f32
+                    ? reinterpret_cast<const float*>(raw.data())[i]
+                    : float_of(std::uint32_t{reinterpret_cast<const bf16_t*>(raw.data())[i].bits} << 16);
   return floats;
 }
 
@@ -116,7 +122,8 @@ Rearranged rearrange(const CheckContext& context, const std::vector<int>& order)
   };
   out.inputs.k_idx = shifted(chunked(in.k_idx), w.writes);
   out.inputs.q_idx = shifted(chunked(in.q_idx), w.reads);
-  out.inputs.k = chunked(in.k), out.inputs.q = chunked(in.q), out.inputs.g = chunked(in.g), out.inputs.v = chunked(in.v);
+  out.inputs.k = chunked(in.k), out.inputs.q = chunked(in.q), out.inputs.g = chunked(in.g),
+  out.inputs.v = chunked(in.v);
   out.inputs.beta = chunked(in.beta), out.inputs.d_reading = chunked(in.d_reading);
   out.inputs.bank = take_streams(widened_bank(context.session, BankKind::memory), order, w.streams, 1);
   out.inputs.d_final_bank = take_streams(widened_bank(context.session, BankKind::gradient), order, w.streams, 1);
@@ -140,17 +147,21 @@ StreamResults results_of(SparseSession& session) {
   };
   add("the final bank", b.bank);
   session.run(Pass::backward);
-  for (const Tensor* tensor : {&b.reading, &b.delta_v, &b.d_k, &b.d_q, &b.d_v, &b.d_beta, &b.d_g, &b.grad}) add(tensor->name, *tensor);
+  for (const Tensor* tensor : {&b.reading, &b.delta_v, &b.d_k, &b.d_q, &b.d_v, &b.d_beta, &b.d_g, &b.grad})
+    add(tensor->name, *tensor);
   return results;
 }
 
-AxisResult compare_rearranged(CheckContext& context, const StreamResults& reference, const std::vector<int>& order, std::string_view what) {
+AxisResult compare_rearranged(CheckContext& context, const StreamResults& reference, const std::vector<int>& order,
+                              std::string_view what) {
   const Rearranged other = rearrange(context, order);
-  SparseSession session(other.workload, other.inputs, context.backend, context.threads, context.variants, context.stages);
+  SparseSession session(other.workload, other.inputs, context.backend, context.threads, context.variants,
+                        context.stages);
   const StreamResults results = results_of(session);
   for (std::size_t i = 0; i < results.names.size(); ++i) {
     const bool is_bank = results.names[i] == "the final bank" || results.names[i] == "grad";
-    const std::vector<std::byte> expected = take_streams(reference.bytes[i], order, context.workload.streams, is_bank ? 1 : context.workload.steps());
+    const std::vector<std::byte> expected =
+        take_streams(reference.bytes[i], order, context.workload.streams, is_bank ? 1 : context.workload.steps());
     if (expected != results.bytes[i]) return broken(fmt::format("{} changes the bits of {}", what, results.names[i]));
   }
   return held(std::string(what));
@@ -158,21 +169,26 @@ AxisResult compare_rearranged(CheckContext& context, const StreamResults& refere
 
 AxisResult batch_axis(CheckContext& context) {
   if (context.workload.bank_elements() > kMaxBankElements)
-    return not_applicable(fmt::format("batch: the bank has {} elements, at most {} are permuted", context.workload.bank_elements(), kMaxBankElements));
+    return not_applicable(fmt::format("batch: the bank has {} elements, at most {} are permuted",
+                                      context.workload.bank_elements(), kMaxBankElements));
   const StreamResults reference = results_of(context.session);
   std::vector<int> reversed(static_cast<std::size_t>(context.workload.streams));
   std::iota(reversed.rbegin(), reversed.rend(), 0);
   const AxisResult order = compare_rearranged(context, reference, reversed, "reversing the streams");
   if (order.kind == AxisResult::Kind::failed) return order;
-  const AxisResult alone = compare_rearranged(context, reference, {context.workload.streams - 1}, "running the last stream alone");
+  const AxisResult alone =
+      compare_rearranged(context, reference, {context.workload.streams - 1}, "running the last stream alone");
   return alone.kind == AxisResult::Kind::failed ? alone : held("stream order, number and neighbours");
 }
 
 /// Other chunk sizes round the bank at other tokens, so both are held against the recurrence without rounding.
 AxisResult chunk_axis(CheckContext& context) {
-  if (context.workload.distribution.kind == Distribution::Kind::replay) return not_applicable("chunk: captured inputs come in chunks");
-  if (const std::string reason = too_large_for_oracle(context.workload); !reason.empty()) return not_applicable("chunk: " + reason);
-  const bool lossless = context.workload.snapshot == SnapshotFormat::raw || context.workload.snapshot == SnapshotFormat::per_entry;
+  if (context.workload.distribution.kind == Distribution::Kind::replay)
+    return not_applicable("chunk: captured inputs come in chunks");
+  if (const std::string reason = too_large_for_oracle(context.workload); !reason.empty())
+    return not_applicable("chunk: " + reason);
+  const bool lossless =
+      context.workload.snapshot == SnapshotFormat::raw || context.workload.snapshot == SnapshotFormat::per_entry;
   const OracleOptions options{.round_bank = false, .snapshot_round_trip = false, .backward = lossless};
   const int c = context.workload.chunk;
   for (const int chunk : {c > 3 ? c / 2 : c, c <= 128 ? 2 * c : c}) {
@@ -193,7 +209,11 @@ CheckResult invariance(const CheckSpec& spec, CheckContext& context) {
     std::string_view name;
     AxisResult (*run)(CheckContext&);
   };
-  constexpr Axis axes[] = {{"threads", threads_axis}, {"geometry", geometry_axis}, {"launch", launch_axis}, {"batch", batch_axis}, {"chunk", chunk_axis}};
+  constexpr Axis axes[] = {{"threads", threads_axis},
+                           {"geometry", geometry_axis},
+                           {"launch", launch_axis},
+                           {"batch", batch_axis},
+                           {"chunk", chunk_axis}};
   std::string held_axes, left_out;
   for (const Axis& axis : axes) {
     if (!spec.axes.empty() && std::find(spec.axes.begin(), spec.axes.end(), axis.name) == spec.axes.end()) continue;

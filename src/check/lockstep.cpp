@@ -42,7 +42,8 @@ class Recorder final : public StageObserver {
   explicit Recorder(const SparseSession& session) : session_(session) {}
   void after(const StageCall& call) override {
     CallRecord record{call, results_of(session_.buffers(), call.stage), {}};
-    for (const Tensor* tensor : record.tensors) record.digests.push_back(digest_values(tensor->dtype, step_bytes(session_, *tensor, call.step)));
+    for (const Tensor* tensor : record.tensors)
+      record.digests.push_back(digest_values(tensor->dtype, step_bytes(session_, *tensor, call.step)));
     records.push_back(std::move(record));
   }
   std::vector<CallRecord> records;
@@ -54,7 +55,8 @@ class Recorder final : public StageObserver {
 /// Compares each call with the recorded one and stops at the first that differs.
 class Comparer final : public StageObserver {
  public:
-  Comparer(const SparseSession& session, const std::vector<CallRecord>& expected) : session_(session), expected_(expected) {}
+  Comparer(const SparseSession& session, const std::vector<CallRecord>& expected)
+      : session_(session), expected_(expected) {}
   void after(const StageCall& call) override {
     const CallRecord& record = expected_[calls_];
     const std::vector<const Tensor*> tensors = results_of(session_.buffers(), call.stage);
@@ -96,10 +98,13 @@ bool run_until_stopped(SparseSession& session, StageObserver& observer) {
   }
 }
 
-std::string describe_difference(const SparseSession& host, const SparseSession& device, const Tensor& on_host, const Tensor& on_device, int step) {
+std::string describe_difference(const SparseSession& host, const SparseSession& device, const Tensor& on_host,
+                                const Tensor& on_device, int step) {
   std::vector<std::int64_t> shape = on_host.shape;
-  if (on_host.chunk_axis >= 0 && step >= 0) shape[static_cast<std::size_t>(on_host.chunk_axis)] = host.buffers().dims.streams;
-  const auto difference = compare_bits(on_host.dtype, shape, step_bytes(host, on_host, step).data(), step_bytes(device, on_device, step).data());
+  if (on_host.chunk_axis >= 0 && step >= 0)
+    shape[static_cast<std::size_t>(on_host.chunk_axis)] = host.buffers().dims.streams;
+  const auto difference = compare_bits(on_host.dtype, shape, step_bytes(host, on_host, step).data(),
+                                       step_bytes(device, on_device, step).data());
   return difference ? difference->sentence() : "equal when compared again: the result is not stable";
 }
 
@@ -122,13 +127,16 @@ CheckResult lockstep(CheckContext& context, SparseSession& host) {
 }  // namespace
 
 CheckResult replay(const CheckSpec& spec, CheckContext& context) {
-  if (!context.backend.device()) return skipped("the replay itself ran here; the oracle check is the one that judges it");
+  if (!context.backend.device())
+    return skipped("the replay itself ran here; the oracle check is the one that judges it");
   SparseSession host(context.workload, context.inputs, context.host, context.threads, {});
   if (spec.lockstep) return lockstep(context, host);
   const StepDigests expected = run_step(host);
   const std::string where = first_difference(host.buffers(), expected, {context.forward, context.backward});
   if (where.empty()) return passed("every tensor has the replay's bits after the forward and after the backward");
-  return failed(fmt::format("{} is the first tensor that differs from the replay; \"lockstep\": true names stage, step and coordinate", where));
+  return failed(fmt::format(
+      "{} is the first tensor that differs from the replay; \"lockstep\": true names stage, step and coordinate",
+      where));
 }
 
 }  // namespace sdm::check

@@ -18,8 +18,9 @@ std::vector<float> initial_floats(const SparseSession& session, BankKind kind) {
   session.initial_bank(kind, 0, tensor.count(), raw.data());
   std::vector<float> floats(static_cast<std::size_t>(tensor.count()));
   for (std::size_t i = 0; i < floats.size(); ++i)
-    floats[i] = tensor.dtype == DType::f32 ? reinterpret_cast<const float*>(raw.data())[i]
-                                           : float_of(std::uint32_t{reinterpret_cast<const bf16_t*>(raw.data())[i].bits} << 16);
+    floats[i] = tensor.dtype == DType::f32
+                    ? reinterpret_cast<const float*>(raw.data())[i]
+                    : float_of(std::uint32_t{reinterpret_cast<const bf16_t*>(raw.data())[i].bits} << 16);
   return floats;
 }
 
@@ -27,10 +28,12 @@ std::vector<float> initial_floats(const SparseSession& session, BankKind kind) {
 
 std::string too_large_for_oracle(const SparseWorkload& workload) {
   if (workload.bank_elements() <= kMaxBankElements) return {};
-  return fmt::format("the bank has {} elements; the fp64 oracle takes at most {}", workload.bank_elements(), kMaxBankElements);
+  return fmt::format("the bank has {} elements; the fp64 oracle takes at most {}", workload.bank_elements(),
+                     kMaxBankElements);
 }
 
-OracleVerdict judge(SparseSession& session, const SparseInputs& inputs, const OracleOptions& options, bool forward_only, Parallel& threads) {
+OracleVerdict judge(SparseSession& session, const SparseInputs& inputs, const OracleOptions& options, bool forward_only,
+                    Parallel& threads) {
   const SparseWorkload& workload = session.buffers().workload;
   const bool has_final = workload.final_bank_gradient || !inputs.d_final_bank.empty();
   const std::vector<float> bank = initial_floats(session, BankKind::memory);
@@ -46,7 +49,8 @@ OracleVerdict judge(SparseSession& session, const SparseInputs& inputs, const Or
   const std::vector<float> d_bank = floats(b.grad), d_k = floats(b.d_k), d_q = floats(b.d_q), d_v = floats(b.d_v),
                            d_beta = floats(b.d_beta), d_g = floats(b.d_g);
   OracleVerdict verdict;
-  for (const OutputVerdict& output : compare(workload, oracle, {reading, final_bank, d_bank, d_k, d_q, d_v, d_beta, d_g})) {
+  for (const OutputVerdict& output :
+       compare(workload, oracle, {reading, final_bank, d_bank, d_k, d_q, d_v, d_beta, d_g})) {
     verdict.worst_ratio = std::max(verdict.worst_ratio, output.worst_ratio);
     ++verdict.outputs;
     if (!output.passed && verdict.failure.empty()) verdict.failure = output.detail;
@@ -57,10 +61,11 @@ OracleVerdict judge(SparseSession& session, const SparseInputs& inputs, const Or
 CheckResult oracle(const CheckSpec& spec, CheckContext& context) {
   if (const std::string reason = too_large_for_oracle(context.workload); !reason.empty()) return skipped(reason);
   const OracleOptions options{.round_bank = spec.round_bank, .backward = context.session.has_backward()};
-  const OracleVerdict verdict = judge(context.session, context.inputs, options, !context.session.has_backward(), context.threads);
+  const OracleVerdict verdict =
+      judge(context.session, context.inputs, options, !context.session.has_backward(), context.threads);
   if (!verdict.failure.empty()) return failed(verdict.failure);
-  return passed(fmt::format("{} outputs within the derived bounds; the largest error is {:.0f} % of its bound", verdict.outputs,
-                            100 * verdict.worst_ratio));
+  return passed(fmt::format("{} outputs within the derived bounds; the largest error is {:.0f} % of its bound",
+                            verdict.outputs, 100 * verdict.worst_ratio));
 }
 
 }  // namespace sdm::check

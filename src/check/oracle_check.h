@@ -17,6 +17,7 @@ struct OracleVerdict {
 
 /// Runs the session from restored state and judges its outputs against the oracle. `forward_only` leaves the gradients
 /// out.
-OracleVerdict judge(SparseSession& session, const SparseInputs& inputs, const OracleOptions& options, bool forward_only, Parallel& threads);
+OracleVerdict judge(SparseSession& session, const SparseInputs& inputs, const OracleOptions& options, bool forward_only,
+                    Parallel& threads);
 
 }  // namespace sdm::check

@@ -23,7 +23,8 @@ std::string inputs_digest(const SparseSession& session) {
 CheckResult repeat(const CheckSpec& spec, CheckContext& context) {
   for (int run = 1; run <= spec.runs; ++run)
     if (const std::string where = compare_with_reference(context, run_step(context.session)); !where.empty())
-      return failed(fmt::format("run {} of {} from restored state differs from the first in {}", run, spec.runs, where));
+      return failed(
+          fmt::format("run {} of {} from restored state differs from the first in {}", run, spec.runs, where));
   return passed(fmt::format("{} further runs from restored state left the same bits in every tensor", spec.runs));
 }
 
@@ -43,7 +44,8 @@ CheckResult agree(const CheckSpec&, CheckContext& context) {
       std::map<std::string, std::string> variants = context.variants;
       variants[std::string(stage.name)] = variant->name;
       try {
-        SparseSession session(context.workload, context.inputs, context.backend, context.threads, variants, context.stages);
+        SparseSession session(context.workload, context.inputs, context.backend, context.threads, variants,
+                              context.stages);
         const std::string where = compare_with_reference(context, run_step(session));
         if (!where.empty()) failure = fmt::format("with {}/{} the bits of {} change", stage.name, variant->name, where);
         ++compared;

@@ -24,7 +24,9 @@ void add_common(CLI::App& app, CommonOptions& o, const std::string& formats) {
 void add_cases(CLI::App& app, CaseOptions& o, bool required) {
   CLI::Option* configs = app.add_option("CONFIG", o.configs, "Config files");
   if (required) configs->required();
-  app.add_option("--set", o.set, "Override a setting of every case: path=value, a list sweeps (repeatable)")->expected(1)->take_all();
+  app.add_option("--set", o.set, "Override a setting of every case: path=value, a list sweeps (repeatable)")
+      ->expected(1)
+      ->take_all();
   app.add_option("--filter", o.filter, "Only cases whose id matches this regular expression");
   app.add_option("--seed", o.seed, "The workloads' seed");
   app.add_flag("--shuffle", o.shuffle, "Run the cases in a random order (drawn from the seed)");
@@ -65,14 +67,20 @@ struct CommandLine {
     add_cases(verb, run.cases, true);
     add_common(verb, run.common, kReportFormats);
     add_device(verb, run.device);
-    verb.add_option("--threads", run.threads, "Host threads; 0 takes one per core")->check(CLI::Range(0, 1024))->capture_default_str();
-    verb.add_option("--geometry", run.geometry, "Launch geometry for every variant that honours it: tile=N,warps=N,depth=N (bits never change)");
+    verb.add_option("--threads", run.threads, "Host threads; 0 takes one per core")
+        ->check(CLI::Range(0, 1024))
+        ->capture_default_str();
+    verb.add_option("--geometry", run.geometry,
+                    "Launch geometry for every variant that honours it: tile=N,warps=N,depth=N (bits never change)");
     verb.add_flag("--no-timing", run.no_timing, "Check only");
     verb.add_flag("--no-checks", run.no_checks, "Time only");
     verb.add_flag("--quick", run.quick, "Few samples and repeats: a look, not a measurement");
     verb.add_flag("--profile", run.profile, "Exactly the launches of one step in NVTX ranges, for nsys and ncu");
     verb.add_flag("--portable", run.portable, "Refuse architecture-specific variants");
-    verb.add_option("--ab", run.ab, "Interleaved A/B in one process, for example variants.write=ring; given twice: A and B")->expected(1)->take_all();
+    verb.add_option("--ab", run.ab,
+                    "Interleaved A/B in one process, for example variants.write=ring; given twice: A and B")
+        ->expected(1)
+        ->take_all();
     verb.add_flag("--calibrate", run.calibrate, "Also store the spread between two interleaved runs of each case");
     verb.add_flag("--dry-run", run.dry_run, "Only say what would run");
   }
@@ -86,7 +94,8 @@ struct CommandLine {
   }
 
   void add_queries() {
-    CLI::App& check_verb = *app.add_subcommand("check", "Validate configs without running: problems, cases, memory, time bound");
+    CLI::App& check_verb =
+        *app.add_subcommand("check", "Validate configs without running: problems, cases, memory, time bound");
     add_cases(check_verb, check.cases, true);
     add_common(check_verb, check.common, "");
     CLI::App& list_verb = *app.add_subcommand("list", "Stages, variants and devices, or a config's cases");
@@ -103,16 +112,21 @@ struct CommandLine {
 
   void add_compare() {
     CLI::App& verb = *app.add_subcommand("compare", "Two sets of result files: times, digests, and a gate");
-    verb.footer("sdm-bench compare [OPTIONS] BASE... -- NEW...\nWith just two files the -- may be left out.\nExit codes: 0 same or better, 1 digests differ or a case failed, 3 regression, 4 not comparable or inconclusive.");
+    verb.footer(
+        "sdm-bench compare [OPTIONS] BASE... -- NEW...\nWith just two files the -- may be left out.\nExit codes: 0 "
+        "same or better, 1 digests differ or a case failed, 3 regression, 4 not comparable or inconclusive.");
     verb.add_option("BASE", compare.base, "Result files of the base, then -- and those of the new side");
     verb.add_option("--new", compare.now, "Result files of the new side (what -- stands for)");
     add_common(verb, compare.common, "table, md, json, junit");
     verb.add_option("--thresholds", compare.thresholds, "A JSON file with limits by metric and stage");
-    verb.add_option("--relative", compare.relative, "Relative limit of a median time, 0.05 by default")->check(CLI::NonNegativeNumber);
-    verb.add_option("--absolute-us", compare.absolute_us, "Absolute limit of a median time, 0.5 by default")->check(CLI::NonNegativeNumber);
+    verb.add_option("--relative", compare.relative, "Relative limit of a median time, 0.05 by default")
+        ->check(CLI::NonNegativeNumber);
+    verb.add_option("--absolute-us", compare.absolute_us, "Absolute limit of a median time, 0.5 by default")
+        ->check(CLI::NonNegativeNumber);
     verb.add_flag("--digests", compare.digests, "Digests alone; works across machines");
     verb.add_flag("--cross-device", compare.cross_device, "Compare times of different devices");
-    verb.add_flag("--require-all", compare.require_all, "Gate: what is missing, not comparable or ambiguous does not pass");
+    verb.add_flag("--require-all", compare.require_all,
+                  "Gate: what is missing, not comparable or ambiguous does not pass");
   }
 
   void add_gen() {
@@ -128,7 +142,9 @@ struct CommandLine {
     add_common(verb, roof.common, "");
     add_device(verb, roof.device);
     verb.add_option("--row-bytes", roof.row_bytes, "Row sizes")->check(CLI::Range(1, 1 << 22))->capture_default_str();
-    verb.add_option("--seconds", roof.seconds, "Time for each measurement")->check(CLI::PositiveNumber)->capture_default_str();
+    verb.add_option("--seconds", roof.seconds, "Time for each measurement")
+        ->check(CLI::PositiveNumber)
+        ->capture_default_str();
     verb.add_flag("--json", roof.json, "As JSON");
   }
 
@@ -168,7 +184,8 @@ int run_command_line(int argc, char** argv) {
   CommandLine line;
   const std::vector<std::string> verbs = line.verbs();
   if (argc > 1 && argv[1][0] != '-' && std::find(verbs.begin(), verbs.end(), argv[1]) == verbs.end())
-    throw UserError(fmt::format("unknown verb '{}'; verbs are {}{}", argv[1], join(verbs), did_you_mean(argv[1], verbs)));
+    throw UserError(
+        fmt::format("unknown verb '{}'; verbs are {}{}", argv[1], join(verbs), did_you_mean(argv[1], verbs)));
   try {
     std::vector<std::string> words = words_of(argc, argv);
     std::reverse(words.begin(), words.end());  // the parser takes them from the back

@@ -26,9 +26,17 @@ Json stages_json() {
   Json stages = Json::array();
   registry().each([&](const auto& stage) {
     Json variants = Json::array();
-    variants.push_back({{"name", "replay"}, {"guarantee", "exact"}, {"device", "cpu"}, {"automatic", true}, {"why", "the host reference; runs where there is no GPU"}});
+    variants.push_back({{"name", "replay"},
+                        {"guarantee", "exact"},
+                        {"device", "cpu"},
+                        {"automatic", true},
+                        {"why", "the host reference; runs where there is no GPU"}});
     for (const auto* variant : stage.variants)
-      variants.push_back({{"name", variant->name}, {"guarantee", name_of(variant->guarantee)}, {"device", "cuda"}, {"automatic", variant->automatic}, {"why", variant->why}});
+      variants.push_back({{"name", variant->name},
+                          {"guarantee", name_of(variant->guarantee)},
+                          {"device", "cuda"},
+                          {"automatic", variant->automatic},
+                          {"why", variant->why}});
     stages.push_back({{"name", stage.name}, {"known_as", stage.known_as}, {"variants", variants}});
   });
   return stages;
@@ -39,7 +47,8 @@ Json devices_json() {
   devices.push_back({{"id", "cpu"}, {"name", make_host_backend()->info().name}});
   const GpuList gpus = list_gpus();
   for (std::size_t i = 0; i < gpus.devices.size(); ++i)
-    devices.push_back({{"id", fmt::format("cuda:{}", i)}, {"name", gpus.devices[i].name}, {"uuid", gpus.devices[i].uuid}});
+    devices.push_back(
+        {{"id", fmt::format("cuda:{}", i)}, {"name", gpus.devices[i].name}, {"uuid", gpus.devices[i].uuid}});
   return devices;
 }
 
@@ -49,11 +58,13 @@ std::string stages_text() {
     const auto known = stage["known_as"].get<std::string>();
     text += fmt::format("\n{}{}\n", stage["name"].get<std::string>(), known.empty() ? "" : "  (" + known + ")");
     for (const Json& v : stage["variants"])
-      text += fmt::format("  {:<14} {:<12} {:<5} {}{}\n", v["name"].get<std::string>(), v["guarantee"].get<std::string>(), v["device"].get<std::string>(),
+      text += fmt::format("  {:<14} {:<12} {:<5} {}{}\n", v["name"].get<std::string>(),
+                          v["guarantee"].get<std::string>(), v["device"].get<std::string>(),
                           v["automatic"].get<bool>() ? "" : "[by name only] ", v["why"].get<std::string>());
   }
   text += "\ndevices\n";
-  for (const Json& device : devices_json()) text += fmt::format("  {:<8} {}\n", device["id"].get<std::string>(), device["name"].get<std::string>());
+  for (const Json& device : devices_json())
+    text += fmt::format("  {:<8} {}\n", device["id"].get<std::string>(), device["name"].get<std::string>());
   if (const GpuList gpus = list_gpus(); gpus.devices.empty()) text += fmt::format("  no GPU: {}\n", gpus.why_none);
   return text;
 }
@@ -62,7 +73,8 @@ std::string stages_text() {
 
 ExitCode list_things(const ListOptions& options) {
   if (options.cases.configs.empty()) {
-    emit(options.common, options.json ? Json{{"stages", stages_json()}, {"devices", devices_json()}}.dump(2) + "\n" : stages_text());
+    emit(options.common,
+         options.json ? Json{{"stages", stages_json()}, {"devices", devices_json()}}.dump(2) + "\n" : stages_text());
     return ExitCode::ok;
   }
   Json cases = Json::array();
@@ -83,21 +95,31 @@ ExitCode check_configs(const CheckOptions& options) {
     largest = std::max(largest, memory_of(c));
     if (c.timed) seconds += c.timing.max_seconds * 2 * (c.timing.l2 == TimingSpec::L2::both ? 2 : 1);
   }
-  emit(options.common, fmt::format("{} cases, all valid; the largest needs {}; timing takes at most about {} (checks apart)\n", cases.size(),
-                                   human_bytes(static_cast<double>(largest)), human_seconds(seconds)));
+  emit(options.common,
+       fmt::format("{} cases, all valid; the largest needs {}; timing takes at most about {} (checks apart)\n",
+                   cases.size(), human_bytes(static_cast<double>(largest)), human_seconds(seconds)));
   return ExitCode::ok;
 }
 
 ExitCode show_environment(const EnvOptions& options) {
   const ToolInfo tool = tool_info();
-  Json json{{"version", tool.version}, {"git_sha", tool.git_sha}, {"dirty", tool.dirty}, {"build_type", tool.build_type}, {"compiler", tool.compiler},
-            {"flags", tool.flags}, {"cuda_toolkit", tool.toolkit}, {"sm_list", tool.sm_list}, {"contract_version", tool.contract_version},
-            {"environment", environment_facts()}, {"devices", devices_json()}};
+  Json json{{"version", tool.version},
+            {"git_sha", tool.git_sha},
+            {"dirty", tool.dirty},
+            {"build_type", tool.build_type},
+            {"compiler", tool.compiler},
+            {"flags", tool.flags},
+            {"cuda_toolkit", tool.toolkit},
+            {"sm_list", tool.sm_list},
+            {"contract_version", tool.contract_version},
+            {"environment", environment_facts()},
+            {"devices", devices_json()}};
   const GpuList gpus = list_gpus();
   json["gpu"] = gpus.devices.empty() ? "none: " + gpus.why_none : fmt::format("{} usable", gpus.devices.size());
   if (options.json) return emit(options.common, json.dump(2) + "\n"), ExitCode::ok;
   std::string text;
-  for (const auto& [key, value] : json.items()) text += fmt::format("{:<18} {}\n", key, value.is_string() ? value.get<std::string>() : value.dump());
+  for (const auto& [key, value] : json.items())
+    text += fmt::format("{:<18} {}\n", key, value.is_string() ? value.get<std::string>() : value.dump());
   emit(options.common, text);
   return ExitCode::ok;
 }
@@ -124,10 +146,12 @@ ExitCode conform(const ConformOptions& options) {
       }
       std::string stages;
       for (const auto& [stage, count] : wrong) stages += fmt::format(" {} ({} tensors)", stage, count);
-      text += fmt::format("{:<48} {:>4} comparisons  {}\n", file, rows, wrong.empty() ? "equal" : "DIFFERS in" + stages);
+      text +=
+          fmt::format("{:<48} {:>4} comparisons  {}\n", file, rows, wrong.empty() ? "equal" : "DIFFERS in" + stages);
     }
   text += failures;
-  text += fmt::format("{} equal, {} differ, {} refused\n", equal, std::count(failures.begin(), failures.end(), '\n'), refused);
+  text += fmt::format("{} equal, {} differ, {} refused\n", equal, std::count(failures.begin(), failures.end(), '\n'),
+                      refused);
   emit(options.common, text);
   return failures.empty() ? ExitCode::ok : ExitCode::check_failed;
 }

@@ -24,7 +24,12 @@ namespace {
 std::string document_format(const CommonOptions& o) {
   if (!o.format.empty()) return std::string(report_format(o.format).name);
   if (o.output == "-") return "table";
-  for (const auto& [ending, format] : {std::pair{".csv", "csv"}, {".md", "md"}, {".jsonl", "jsonl"}, {".xml", "junit"}, {".txt", "table"}, {".html", "html"}})
+  for (const auto& [ending, format] : {std::pair{".csv", "csv"},
+                                       {".md", "md"},
+                                       {".jsonl", "jsonl"},
+                                       {".xml", "junit"},
+                                       {".txt", "table"},
+                                       {".html", "html"}})
     if (o.output.ends_with(ending)) return format;
   return "json";
 }
@@ -53,11 +58,17 @@ Geometry parse_geometry(const std::string& text) {
     const std::size_t end = std::min(text.find(',', begin), text.size());
     const std::string item = text.substr(begin, end - begin);
     const std::size_t equals = item.find('=');
-    const std::string name = item.substr(0, equals), digits = equals == std::string::npos ? "" : item.substr(equals + 1);
-    int* const value = name == "tile" ? &geometry.tile : name == "warps" ? &geometry.warps : name == "depth" ? &geometry.depth : nullptr;
-    const bool is_number = !digits.empty() && digits.size() < 7 && digits.find_first_not_of("0123456789") == std::string::npos;
+    const std::string name = item.substr(0, equals),
+                      digits = equals == std::string::npos ? "" : item.substr(equals + 1);
+    int* const value = name == "tile"    ? &geometry.tile
+                       : name == "warps" ? &geometry.warps
+                       : name == "depth" ? &geometry.depth
+                                         : nullptr;
+    const bool is_number =
+        !digits.empty() && digits.size() < 7 && digits.find_first_not_of("0123456789") == std::string::npos;
     if (!value || !is_number)
-      throw UserError(fmt::format("--geometry has '{}'; legal are tile=N, warps=N and depth=N, N below a million", item));
+      throw UserError(
+          fmt::format("--geometry has '{}'; legal are tile=N, warps=N and depth=N, N below a million", item));
     *value = std::stoi(digits);
     begin = end + 1;
   }
@@ -71,7 +82,8 @@ std::string rerun_command(const RunOptions& options, const std::string& id) {
   for (const std::string& set : options.cases.set) command += fmt::format(" --set '{}'", set);
   if (options.cases.seed) command += fmt::format(" --seed {}", *options.cases.seed);
   std::string pattern;
-  for (const char c : id) pattern += std::string(std::string_view(".^$|()[]{}*+?\\").find(c) != std::string_view::npos ? "\\" : "") + c;
+  for (const char c : id)
+    pattern += std::string(std::string_view(".^$|()[]{}*+?\\").find(c) != std::string_view::npos ? "\\" : "") + c;
   return fmt::format("{} --filter '^{}$'", command, pattern);
 }
 
@@ -96,14 +108,15 @@ CaseResult not_run(const Case& c, std::string reason) {
 /// Two interleaved runs of the very same case: their difference is noise.
 void calibrate(const Case& c, const CaseEnvironment& environment, CaseResult& result) {
   const AbEnvironment ab{environment.backend, environment.threads, environment.quick,
-                         [&](std::string_view what) { environment.phase(fmt::format("calibrate: {}", what)); }, environment.stop};
+                         [&](std::string_view what) { environment.phase(fmt::format("calibrate: {}", what)); },
+                         environment.stop};
   const auto [a, b] = run_interleaved(c, c, ab);
   if (a.status == CaseStatus::ok && b.status == CaseStatus::ok) result.aa_spread = relative_spread(a, b);
 }
 
 /// Runs the cases in order into `report`; what remains after an interrupt or a lost context is not_run.
-bool run_all(const RunOptions& options, const std::vector<Case>& cases, const CaseEnvironment& environment, Progress& progress, Journal& journal,
-             Report& report) {
+bool run_all(const RunOptions& options, const std::vector<Case>& cases, const CaseEnvironment& environment,
+             Progress& progress, Journal& journal, Report& report) {
   std::string lost;
   for (const Case& c : cases) {
     CaseResult result;
@@ -113,7 +126,8 @@ bool run_all(const RunOptions& options, const std::vector<Case>& cases, const Ca
     } else {
       try {
         result = run_case(c, environment);
-        if (options.calibrate && result.status == CaseStatus::ok && environment.timing) calibrate(c, environment, result);
+        if (options.calibrate && result.status == CaseStatus::ok && environment.timing)
+          calibrate(c, environment, result);
       } catch (const CudaError& error) {
         result = not_run(c, error.what());
         result.status = CaseStatus::error;
@@ -150,8 +164,17 @@ ExitCode run_cases(const RunOptions& options, const std::vector<std::string>& ar
   Journal journal(options.common.output, options.common.force);
   journal.append(journal_header(report));
   Progress progress(static_cast<int>(cases.size()), progress_style(options.common.quiet, color));
-  CaseEnvironment environment{*backend, *host, threads, {}, parse_geometry(options.geometry), !options.no_checks && !options.profile, !options.no_timing && !options.profile,
-                              options.quick, options.profile, [&](std::string_view what) { progress.phase(what); }, [] { return interrupted() != 0; }};
+  CaseEnvironment environment{*backend,
+                              *host,
+                              threads,
+                              {},
+                              parse_geometry(options.geometry),
+                              !options.no_checks && !options.profile,
+                              !options.no_timing && !options.profile,
+                              options.quick,
+                              options.profile,
+                              [&](std::string_view what) { progress.phase(what); },
+                              [] { return interrupted() != 0; }};
   if (environment.timing) environment.roof = report.roof = roofs_for(*backend, cases);
   const bool context_alive = run_all(options, cases, environment, progress, journal, report);
   progress.finish();

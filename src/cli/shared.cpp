@@ -18,7 +18,8 @@ namespace {
 std::unique_ptr<Backend> open_gpu(const GpuList& gpus, std::size_t index, bool force_portable) {
   if (gpus.devices.empty()) throw NoGpu("no usable GPU: " + gpus.why_none);
   if (index >= gpus.devices.size())
-    throw NoGpu(fmt::format("there is no GPU {}; this machine has {} (cuda:0 .. cuda:{})", index, gpus.devices.size(), gpus.devices.size() - 1));
+    throw NoGpu(fmt::format("there is no GPU {}; this machine has {} (cuda:0 .. cuda:{})", index, gpus.devices.size(),
+                            gpus.devices.size() - 1));
   return make_cuda_backend(static_cast<int>(index), force_portable);
 }
 
@@ -32,7 +33,8 @@ std::vector<Case> filtered(std::vector<Case> cases, const std::string& filter) {
   }
   const std::string first = cases.empty() ? "" : cases.front().id;
   std::erase_if(cases, [&](const Case& c) { return !std::regex_search(c.id, pattern); });
-  if (cases.empty()) throw UserError(fmt::format("--filter '{}' matches no case id; the first one is '{}'", filter, first));
+  if (cases.empty())
+    throw UserError(fmt::format("--filter '{}' matches no case id; the first one is '{}'", filter, first));
   return cases;
 }
 
@@ -53,7 +55,8 @@ std::unique_ptr<Backend> open_device(const std::string& name, bool force_portabl
       throw UserError(fmt::format("--device is '{}'; after cuda: comes the GPU's number, for example cuda:0", name));
   }
   if (by_uuid) {
-    const auto found = std::find_if(gpus.devices.begin(), gpus.devices.end(), [&](const DeviceInfo& d) { return d.uuid == name; });
+    const auto found =
+        std::find_if(gpus.devices.begin(), gpus.devices.end(), [&](const DeviceInfo& d) { return d.uuid == name; });
     if (found == gpus.devices.end()) throw NoGpu(fmt::format("no usable GPU has the uuid {}", name));
     index = static_cast<std::size_t>(found - gpus.devices.begin());
   }

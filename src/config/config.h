@@ -14,10 +14,11 @@ namespace sdm {
 struct CheckSpec {
   enum class Kind : std::uint8_t { replay, oracle, repeat, agree, invariance, bank_restored, guards, disturbed };
   Kind kind = Kind::replay;
-  bool lockstep = false;                  ///< replay: compare after every stage
-  bool round_bank = true;                 ///< oracle: round rows to the bank dtype at chunk ends
-  std::int32_t runs = 3;                  ///< repeat, disturbed
-  std::vector<std::string> axes;          ///< invariance: chunk, batch, stream_order, threads, geometry, launch; empty: all that apply
+  bool lockstep = false;   ///< replay: compare after every stage
+  bool round_bank = true;  ///< oracle: round rows to the bank dtype at chunk ends
+  std::int32_t runs = 3;   ///< repeat, disturbed
+  std::vector<std::string>
+      axes;  ///< invariance: chunk, batch, stream_order, threads, geometry, launch; empty: all that apply
 };
 
 struct TimingSpec {
@@ -28,8 +29,8 @@ struct TimingSpec {
   double rel_iqr = 0.01;
   L2 l2 = L2::cold;
   bool per_stage = true;
-  double clock_threshold = 0.75;  ///< samples taken below this share of the boost clock are marked
-  double case_timeout_seconds = 0; ///< 0: none
+  double clock_threshold = 0.75;    ///< samples taken below this share of the boost clock are marked
+  double case_timeout_seconds = 0;  ///< 0: none
 };
 
 enum class LaunchMode : std::uint8_t { automatic, eager, plan, pdl, graph, fused };

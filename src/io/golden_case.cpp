@@ -15,16 +15,19 @@ const Json& field(const Json& object, const char* key, const std::string& path) 
   return *found;
 }
 
-std::int64_t integer(const Json& object, const char* key, std::int64_t low, std::int64_t high, const std::string& path) {
+std::int64_t integer(const Json& object, const char* key, std::int64_t low, std::int64_t high,
+                     const std::string& path) {
   const Json& value = field(object, key, path);
   if (!value.is_number_integer() || value.get<std::int64_t>() < low || value.get<std::int64_t>() > high)
-    throw UserError(fmt::format("{}: case.{} is {}, an integer in [{}, {}] is needed", path, key, value.dump(), low, high));
+    throw UserError(
+        fmt::format("{}: case.{} is {}, an integer in [{}, {}] is needed", path, key, value.dump(), low, high));
   return value.get<std::int64_t>();
 }
 
 std::string text(const Json& object, const char* key, const std::string& path) {
   const Json& value = field(object, key, path);
-  if (!value.is_string()) throw UserError(fmt::format("{}: case.{} is {}, a string is needed", path, key, value.dump()));
+  if (!value.is_string())
+    throw UserError(fmt::format("{}: case.{} is {}, a string is needed", path, key, value.dump()));
   return value.get<std::string>();
 }
 
@@ -47,8 +50,8 @@ Dims read_dims(const Json& json, const std::string& path) {
   dims.reads = i32("R", 1, 256);
   dims.head_dim = i32("head_dim", 1, 1 << 20);
   dims.slots = integer(json, "slots_per_stream", 1, (std::int64_t{1} << 31) / dims.streams, path);
-  dims.tokens = static_cast<std::int32_t>(
-      integer(json, "tokens", std::int64_t{dims.steps - 1} * dims.chunk + 1, std::int64_t{dims.steps} * dims.chunk, path));
+  dims.tokens = static_cast<std::int32_t>(integer(json, "tokens", std::int64_t{dims.steps - 1} * dims.chunk + 1,
+                                                  std::int64_t{dims.steps} * dims.chunk, path));
   return dims;
 }
 
@@ -77,7 +80,8 @@ GoldenCase read_golden_case(const SafetensorsFile& file) {
     GoldenCase::Kernel k;
     k.name = text(kernel, "kernel", file.path());
     if (kernel.contains("groups")) k.groups = static_cast<std::int32_t>(integer(kernel, "groups", 1, 256, file.path()));
-    if (kernel.contains("planes")) k.planes = static_cast<std::int32_t>(integer(kernel, "planes", 1, 1 << 20, file.path()));
+    if (kernel.contains("planes"))
+      k.planes = static_cast<std::int32_t>(integer(kernel, "planes", 1, 1 << 20, file.path()));
     golden.kernels.push_back(k);
   }
   return golden;

@@ -27,7 +27,8 @@ class StageMarks final : public StageObserver {
   };
   std::map<std::string, Total> totals() {
     std::map<std::string, Total> totals;
-    for (const Span& span : spans_) totals[span.stage].us += backend_.between_us(span.begin, span.end), ++totals[span.stage].calls;
+    for (const Span& span : spans_)
+      totals[span.stage].us += backend_.between_us(span.begin, span.end), ++totals[span.stage].calls;
     return totals;
   }
 
@@ -43,7 +44,8 @@ class StageMarks final : public StageObserver {
 
 class Protocol {
  public:
-  Protocol(SparseSession& session, const MeasureOptions& options) : session_(session), options_(options), backend_(session.backend()) {}
+  Protocol(SparseSession& session, const MeasureOptions& options)
+      : session_(session), options_(options), backend_(session.backend()) {}
 
   MeasureResult run() {
     session_.restore();
@@ -123,7 +125,10 @@ class Protocol {
     registry().each_sparse([&](const auto& stage) {  // host: the same samples, by stage
       const std::string name(stage.name);
       if (const auto found = stage_samples.find(name); found != stage_samples.end())
-        result_.stages.push_back({.name = name, .pass = stage_facts[name].first, .l2 = std::string(l2), .calls = stage_facts[name].second,
+        result_.stages.push_back({.name = name,
+                                  .pass = stage_facts[name].first,
+                                  .l2 = std::string(l2),
+                                  .calls = stage_facts[name].second,
                                   .time = stats_of(found->second)});
     });
   }
@@ -145,7 +150,8 @@ class Protocol {
         if (calls == 0) continue;
         tell(fmt::format("time {}", stage.name));
         const auto sample = [&] { return timed(l2, [&] { recording ? recording->replay() : work(); }); };
-        StageTiming timing{.name = std::string(stage.name), .pass = std::string(name_of(pass)), .l2 = std::string(l2), .calls = calls};
+        StageTiming timing{
+            .name = std::string(stage.name), .pass = std::string(name_of(pass)), .l2 = std::string(l2), .calls = calls};
         TimingSpec spec = options_.timing;
         spec.max_seconds = std::max(0.05, spec.max_seconds / 10);
         timing.time = sample_until_stable(spec, backend_, sample, options_.stop);
@@ -170,7 +176,8 @@ class Protocol {
 
 }  // namespace
 
-SampleStats sample_until_stable(const TimingSpec& timing, const Backend& backend, const Sample& sample, const std::function<bool()>& stop) {
+SampleStats sample_until_stable(const TimingSpec& timing, const Backend& backend, const Sample& sample,
+                                const std::function<bool()>& stop) {
   SampleStats stats;
   const auto start = Clock::now();
   const auto out_of_time = [&] { return seconds_since(start) >= timing.max_seconds || (stop && stop()); };
@@ -180,13 +187,17 @@ SampleStats sample_until_stable(const TimingSpec& timing, const Backend& backend
     stats.samples_us.push_back(sample());
     if (backend.clock_share() < timing.clock_threshold) ++stats.throttled;
     summary = summarize(stats.samples_us);
-    stats.converged = static_cast<int>(stats.samples_us.size()) >= timing.min_samples && summary.relative_iqr() <= timing.rel_iqr;
+    stats.converged =
+        static_cast<int>(stats.samples_us.size()) >= timing.min_samples && summary.relative_iqr() <= timing.rel_iqr;
     if (stats.converged || out_of_time()) break;
   }
-  stats.median_us = summary.median, stats.q1_us = summary.q1, stats.q3_us = summary.q3, stats.min_us = summary.min, stats.p95_us = summary.p95;
+  stats.median_us = summary.median, stats.q1_us = summary.q1, stats.q3_us = summary.q3, stats.min_us = summary.min,
+  stats.p95_us = summary.p95;
   return stats;
 }
 
-MeasureResult measure(SparseSession& session, const MeasureOptions& options) { return Protocol(session, options).run(); }
+MeasureResult measure(SparseSession& session, const MeasureOptions& options) {
+  return Protocol(session, options).run();
+}
 
 }  // namespace sdm

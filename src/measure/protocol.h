@@ -27,7 +27,8 @@ using Sample = std::function<double()>;
 
 /// Warm-up, then samples until the relative interquartile range is reached with at least `min_samples`, or the time is
 /// up. A sample taken while the device ran below the clock threshold counts as throttled and stays in.
-SampleStats sample_until_stable(const TimingSpec& timing, const Backend& backend, const Sample& sample, const std::function<bool()>& stop);
+SampleStats sample_until_stable(const TimingSpec& timing, const Backend& backend, const Sample& sample,
+                                const std::function<bool()>& stop);
 
 /// Times both passes, then every stage on its own (on a GPU all its launches of a pass as one recording; on the host by
 /// marks around each call). The session's contents are undefined afterwards.

@@ -27,7 +27,8 @@ double decode(std::uint16_t bits, const IoFormat& format) {
   const int field = (bits & 0x7fff) >> format.mantissa_bits, one = 1 << format.mantissa_bits;
   const int mantissa = bits & (one - 1);
   const double sign = bits & 0x8000 ? -1.0 : 1.0;
-  if (field == 0x7fff >> format.mantissa_bits) return mantissa ? std::numeric_limits<double>::quiet_NaN() : sign * HUGE_VAL;
+  if (field == 0x7fff >> format.mantissa_bits)
+    return mantissa ? std::numeric_limits<double>::quiet_NaN() : sign * HUGE_VAL;
   const int exponent = std::max(field, 1) - 1 + format.least_exponent - format.mantissa_bits;
   return sign * std::ldexp(field ? one + mantissa : mantissa, exponent);
 }

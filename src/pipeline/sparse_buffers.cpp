@@ -11,8 +11,14 @@ using Role = Tensor::Role;
 using Shape = std::vector<std::int64_t>;
 
 Dims dims_of(const SparseWorkload& w) {
-  return {.streams = w.streams, .steps = w.steps(), .tokens = w.tokens, .chunk = w.chunk, .writes = w.writes,
-          .reads = w.reads, .head_dim = w.head_dim, .slots = w.slots};
+  return {.streams = w.streams,
+          .steps = w.steps(),
+          .tokens = w.tokens,
+          .chunk = w.chunk,
+          .writes = w.writes,
+          .reads = w.reads,
+          .head_dim = w.head_dim,
+          .slots = w.slots};
 }
 
 Tensor input(std::string_view name, DType dtype, Shape shape) {
@@ -28,14 +34,15 @@ Tensor planes(std::string_view stage, std::string_view name, std::int64_t count,
 }
 
 void add_groups(SparseBuffers& s, std::int64_t n_chunks) {
-  const auto side = [&](SparseBuffers::Side& out, const char* const (&names)[5], std::int64_t n) {
+  const auto side = [&](SparseBuffers::Side& out, const char* const(&names)[5], std::int64_t n) {
     out.payload = made_by("group_entries", names[0], {n_chunks, n}, DType::u32);
     out.slot = made_by("group_entries", names[1], {n_chunks, n}, DType::i32);
     out.position = made_by("group_entries", names[2], {n_chunks, n}, DType::i32);
     out.match = made_by("group_entries", names[3], {n_chunks, n}, DType::i32);
     out.window = made_by("group_entries", names[4], {n_chunks, window_count(static_cast<int>(n)), 2}, DType::i32);
   };
-  side(s.writes, {"write_payload", "write_slot", "write_position", "write_match", "write_window"}, s.dims.write_positions());
+  side(s.writes, {"write_payload", "write_slot", "write_position", "write_match", "write_window"},
+       s.dims.write_positions());
   side(s.reads, {"read_payload", "read_slot", "read_position", "read_match", "read_window"}, s.dims.read_positions());
 }
 
@@ -46,7 +53,8 @@ void add_snapshot(SparseBuffers& s, std::int64_t n_chunks) {
   const bool quantized = w.snapshot == SnapshotFormat::fp8 || w.snapshot == SnapshotFormat::int4;
   const bool per_entry = w.snapshot == SnapshotFormat::per_entry;
   const DType dtype = quantized ? DType::u8 : w.snapshot == SnapshotFormat::bf16 ? DType::bf16 : w.bank_dtype;
-  const std::int64_t columns = snapshot_row_bytes(w.snapshot, w.head_dim, w.bank_dtype) / static_cast<std::int64_t>(size_of(dtype));
+  const std::int64_t columns =
+      snapshot_row_bytes(w.snapshot, w.head_dim, w.bank_dtype) / static_cast<std::int64_t>(size_of(dtype));
   const std::string_view stage = per_entry ? "gather" : "write";
   s.snapshot = {"snapshot", stage, Role::sparse, dtype, {n_chunks, rows / n_chunks, columns}, 0};
   if (quantized) s.snapshot_scale = {"snapshot_scale", stage, Role::sparse, DType::f32, {n_chunks, rows / n_chunks}, 0};
@@ -123,14 +131,72 @@ SparseBuffers::SparseBuffers(const SparseWorkload& w) : workload(w), dims(dims_o
 }
 
 std::vector<Tensor*> SparseBuffers::tensors() {
-  std::vector<Tensor*> all{
-      &k_idx, &q_idx, &k, &q, &g, &v, &beta, &d_reading, &bank, &grad,
-      &writes.payload, &writes.slot, &writes.position, &writes.match, &writes.window,
-      &reads.payload, &reads.slot, &reads.position, &reads.match, &reads.window, &group_scratch,
-      &log_k, &rex, &log_q, &k_weight, &q_weight, &write_weight, &write_record, &read_record, &undo_record,
-      &a, &qk, &s, &b, &qb, &base_dv, &base_out, &retrieved, &inter, &delta_v, &reading, &snapshot, &snapshot_scale,
-      &u, &base_dva, &d_ww_planes, &d_kw_planes, &d_decay_planes, &d_qw_planes, &d_dv_w, &d_dva, &d_ww, &d_kw, &d_decay, &d_qw,
-      &dm, &dqk, &d_log_k, &d_rex, &d_log_q, &d_gate, &d_k, &d_q, &d_v, &d_beta, &d_g};
+  std::vector<Tensor*> all{&k_idx,
+                           &q_idx,
+                           &k,
+                           &q,
+                           &g,
+                           &v,
+                           &beta,
+                           &d_reading,
+                           &bank,
+                           &grad,
+                           &writes.payload,
+                           &writes.slot,
+                           &writes.position,
+                           &writes.match,
+                           &writes.window,
+                           &reads.payload,
+                           &reads.slot,
+                           &reads.position,
+                           &reads.match,
+                           &reads.window,
+                           &group_scratch,
+                           &log_k,
+                           &rex,
+                           &log_q,
+                           &k_weight,
+                           &q_weight,
+                           &write_weight,
+                           &write_record,
+                           &read_record,
+                           &undo_record,
+                           &a,
+                           &qk,
+                           &s,
+                           &b,
+                           &qb,
+                           &base_dv,
+                           &base_out,
+                           &retrieved,
+                           &inter,
+                           &delta_v,
+                           &reading,
+                           &snapshot,
+                           &snapshot_scale,
+                           &u,
+                           &base_dva,
+                           &d_ww_planes,
+                           &d_kw_planes,
+                           &d_decay_planes,
+                           &d_qw_planes,
+                           &d_dv_w,
+                           &d_dva,
+                           &d_ww,
+                           &d_kw,
+                           &d_decay,
+                           &d_qw,
+                           &dm,
+                           &dqk,
+                           &d_log_k,
+                           &d_rex,
+                           &d_log_q,
+                           &d_gate,
+                           &d_k,
+                           &d_q,
+                           &d_v,
+                           &d_beta,
+                           &d_g};
   std::erase_if(all, [](const Tensor* tensor) { return !tensor->present(); });
   return all;
 }

@@ -7,7 +7,8 @@
 
 namespace sdm {
 
-/// Every array of the sparse pipeline, named, with extents. N = steps*P chunks, time-major. Absent tensors have no shape.
+/// Every array of the sparse pipeline, named, with extents. N = steps*P chunks, time-major. Absent tensors have no
+/// shape.
 struct SparseBuffers {
   explicit SparseBuffers(const SparseWorkload& workload);
 

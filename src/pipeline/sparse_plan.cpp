@@ -28,17 +28,20 @@ void each(Plan& plan, const SparseBuffers& s, const Registry& r, F&& f) {
 
 }  // namespace
 
-SparsePlan make_plan(const std::map<std::string, std::string>& names, const SparseBuffers& buffers, const Device* device,
-                     const Registry& stages) {
+SparsePlan make_plan(const std::map<std::string, std::string>& names, const SparseBuffers& buffers,
+                     const Device* device, const Registry& stages) {
   SparsePlan plan;
   each(plan, buffers, stages, [&](auto& picked, const auto& stage, const auto& params) {
-    if (device) picked = pick_variant(stage, names, params, *device);
-    else picked.stage = &stage;
+    if (device)
+      picked = pick_variant(stage, names, params, *device);
+    else
+      picked.stage = &stage;
   });
   return plan;
 }
 
-std::map<std::string, ResolvedVariant> describe(const SparsePlan& plan, const SparseBuffers& buffers, const LaunchContext& context) {
+std::map<std::string, ResolvedVariant> describe(const SparsePlan& plan, const SparseBuffers& buffers,
+                                                const LaunchContext& context) {
   std::map<std::string, ResolvedVariant> result;
   each(plan, buffers, registry(), [&](const auto& picked, const auto& stage, const auto& params) {
     result[std::string(stage.name)] = resolved_variant(picked, params, context);

@@ -30,10 +30,11 @@ struct SparsePlan {
 /// Picks variants by name ("*" for all stages, "auto" for the first that accepts). Sizes only: `buffers` need not be
 /// allocated. Without a device every stage replays. Throws Unsupported with the variant's own reason, or with every
 /// variant's reason where none accepts. `stages` must outlive the plan.
-SparsePlan make_plan(const std::map<std::string, std::string>& names, const SparseBuffers& buffers, const Device* device,
-                     const Registry& stages = registry());
+SparsePlan make_plan(const std::map<std::string, std::string>& names, const SparseBuffers& buffers,
+                     const Device* device, const Registry& stages = registry());
 
 /// What the plan resolved to, for the result: stage -> variant, launch shape, guarantee.
-std::map<std::string, ResolvedVariant> describe(const SparsePlan& plan, const SparseBuffers& buffers, const LaunchContext& context);
+std::map<std::string, ResolvedVariant> describe(const SparsePlan& plan, const SparseBuffers& buffers,
+                                                const LaunchContext& context);
 
 }  // namespace sdm

@@ -10,11 +10,11 @@ namespace sdm {
 /// A named array of the pipeline: a view, it owns nothing. Row-major.
 struct Tensor {
   enum class Role : std::uint8_t {
-    input,     ///< never written by a stage
-    state,     ///< read and written: the banks; restored before every run
-    output,    ///< fully written by its stage
-    sparse,    ///< written only where groups are: starts zeroed (the snapshot)
-    scratch,   ///< contents are no result
+    input,    ///< never written by a stage
+    state,    ///< read and written: the banks; restored before every run
+    output,   ///< fully written by its stage
+    sparse,   ///< written only where groups are: starts zeroed (the snapshot)
+    scratch,  ///< contents are no result
   };
   std::string_view name;
   std::string_view stage;  ///< the stage that makes it; empty for inputs and states
@@ -49,10 +49,12 @@ inline std::vector<ByteRange> step_ranges(const Tensor& tensor, std::int64_t str
   const auto axis = static_cast<std::size_t>(tensor.chunk_axis);
   std::uint64_t outer = 1, chunk_bytes = size_of(tensor.dtype);
   for (std::size_t i = 0; i < axis; ++i) outer *= static_cast<std::uint64_t>(tensor.shape[i]);
-  for (std::size_t i = axis + 1; i < tensor.shape.size(); ++i) chunk_bytes *= static_cast<std::uint64_t>(tensor.shape[i]);
+  for (std::size_t i = axis + 1; i < tensor.shape.size(); ++i)
+    chunk_bytes *= static_cast<std::uint64_t>(tensor.shape[i]);
   std::vector<ByteRange> ranges;
   for (std::uint64_t i = 0; i < outer; ++i) {
-    const std::uint64_t first_chunk = i * static_cast<std::uint64_t>(tensor.shape[axis]) + static_cast<std::uint64_t>(step) * static_cast<std::uint64_t>(streams);
+    const std::uint64_t first_chunk = i * static_cast<std::uint64_t>(tensor.shape[axis]) +
+                                      static_cast<std::uint64_t>(step) * static_cast<std::uint64_t>(streams);
     ranges.push_back({first_chunk * chunk_bytes, static_cast<std::uint64_t>(streams) * chunk_bytes});
   }
   return ranges;

@@ -48,8 +48,8 @@ struct Suite {
   void add(const CaseResult& result, const std::string& name, double seconds, Verdict verdict, std::string_view status,
            const std::string& message, const std::string& rerun) {
     ++tests;
-    body +=
-        fmt::format("    <testcase classname=\"{}\" name=\"{}\" time=\"{:.6f}\"", xml_text(result.id), xml_text(name), seconds);
+    body += fmt::format("    <testcase classname=\"{}\" name=\"{}\" time=\"{:.6f}\"", xml_text(result.id),
+                        xml_text(name), seconds);
     if (verdict == Verdict::passed) {
       body += "/>\n";
       return;

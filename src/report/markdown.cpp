@@ -41,7 +41,8 @@ std::string checks(const CaseResult& result) {
   std::string out = row_line({"check", "status", "detail"}) + "|:--|:--|:--|\n";
   for (const CheckResult& check : result.checks) {
     std::string detail = markdown_text(check.detail);
-    if (!check.rerun.empty()) detail += fmt::format("{}rerun: {}", detail.empty() ? "" : "<br>", markdown_text(check.rerun));
+    if (!check.rerun.empty())
+      detail += fmt::format("{}rerun: {}", detail.empty() ? "" : "<br>", markdown_text(check.rerun));
     out += row_line({markdown_text(check.name), markdown_text(std::string(name_of(check.status))), detail});
   }
   return out + "\n";
@@ -52,7 +53,8 @@ std::string checks(const CaseResult& result) {
 std::string render_markdown(const Report& report, const RenderOptions&) {
   std::string out = markdown_text(title_line(report)) + "\n\n" + markdown_text(summary_line(report)) + "\n\n";
   for (const CaseResult& result : report.cases) {
-    out += fmt::format("### {}\n\n**{}**{}\n\n", markdown_text(result.id), markdown_text(std::string(name_of(result.status))),
+    out += fmt::format("### {}\n\n**{}**{}\n\n", markdown_text(result.id),
+                       markdown_text(std::string(name_of(result.status))),
                        result.reason.empty() ? "" : ": " + markdown_text(result.reason));
     const std::string facts = join(fact_phrases(result), " · ");
     if (!facts.empty()) out += markdown_text(facts) + "\n\n";

@@ -15,11 +15,11 @@ struct RenderOptions {
 /// A report as text that ends with a line break.
 std::string render_table(const Report& report, const RenderOptions& options);     ///< for people on a terminal
 std::string render_markdown(const Report& report, const RenderOptions& options);  ///< GitHub-flavoured tables
-std::string render_csv(const Report& report, const RenderOptions& options);     ///< RFC 4180, a row per case and stage
-std::string render_json(const Report& report, const RenderOptions& options);    ///< the result file, report/json.h
-std::string render_jsonl(const Report& report, const RenderOptions& options);   ///< a line per case, as in the journal
-std::string render_junit(const Report& report, const RenderOptions& options);   ///< a testcase per case and check
-std::string render_gbench(const Report& report, const RenderOptions& options);  ///< google-benchmark's JSON
+std::string render_csv(const Report& report, const RenderOptions& options);      ///< RFC 4180, a row per case and stage
+std::string render_json(const Report& report, const RenderOptions& options);     ///< the result file, report/json.h
+std::string render_jsonl(const Report& report, const RenderOptions& options);    ///< a line per case, as in the journal
+std::string render_junit(const Report& report, const RenderOptions& options);    ///< a testcase per case and check
+std::string render_gbench(const Report& report, const RenderOptions& options);   ///< google-benchmark's JSON
 std::string render_bencher(const Report& report, const RenderOptions& options);  ///< Bencher Metric Format
 std::string render_html(const Report& report, const RenderOptions& options);     ///< one self-contained page
 

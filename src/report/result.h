@@ -78,7 +78,7 @@ struct CaseResult {
   CaseStatus status = CaseStatus::not_run;
   std::string reason;                               ///< empty only for ok
   std::string device;                               ///< "cpu" or the GPU's uuid
-  std::string launch;  ///< launch mode in words: "graph", "eager", "host", ..
+  std::string launch;                               ///< launch mode in words: "graph", "eager", "host", ..
   std::map<std::string, ResolvedVariant> variants;  ///< stage -> choice
   std::vector<CheckResult> checks;
   std::map<std::string, std::map<std::string, std::string>> digests;  ///< stage -> tensor -> XXH3-128 hex

@@ -18,7 +18,10 @@ namespace {
 class SparseCaseRunner {
  public:
   SparseCaseRunner(const Case& c, const CaseEnvironment& environment, CaseResult& result)
-      : case_(c), workload_(std::get<SparseWorkload>(c.workload)), env_(environment), result_(result),
+      : case_(c),
+        workload_(std::get<SparseWorkload>(c.workload)),
+        env_(environment),
+        result_(result),
         deadline_(c.timing.case_timeout_seconds, environment.stop) {}
 
   void run() {
@@ -53,12 +56,14 @@ class SparseCaseRunner {
     phase("run");
     reference_ = run_step(session);
     result_.digests = reference_.forward;
-    for (const auto& [stage, tensors] : reference_.backward) result_.digests[stage].insert(tensors.begin(), tensors.end());
+    for (const auto& [stage, tensors] : reference_.backward)
+      result_.digests[stage].insert(tensors.begin(), tensors.end());
     result_.status = CaseStatus::ok;
   }
 
   void run_checks(SparseSession& session) {
-    CheckContext context{workload_, inputs_, case_.variants, case_.launch, session, env_.backend, env_.host, env_.threads, reference_.forward, reference_.backward};
+    CheckContext context{workload_,    inputs_,   case_.variants, case_.launch,       session,
+                         env_.backend, env_.host, env_.threads,   reference_.forward, reference_.backward};
     for (const CheckSpec& spec : case_.checks) {
       phase(fmt::format("check {}", name_of(spec.kind)));
       add_check(run_check(env_.quick ? quick_form(spec) : spec, context), result_);
@@ -66,8 +71,8 @@ class SparseCaseRunner {
   }
 
   void time(SparseSession& session) {
-    MeasureOptions options{env_.quick ? quick_form(case_.timing) : case_.timing, [this](std::string_view what) { phase(what); },
-                           [this] { return deadline_.passed(); }};
+    MeasureOptions options{env_.quick ? quick_form(case_.timing) : case_.timing,
+                           [this](std::string_view what) { phase(what); }, [this] { return deadline_.passed(); }};
     const MeasureResult measured = measure(session, options);
     result_.timer_floor_us = measured.timer_floor_us;
     result_.passes = measured.passes;
@@ -75,7 +80,8 @@ class SparseCaseRunner {
     add_bandwidth(session.buffers());
     phase("verify after timing");
     const std::string where = first_difference(session.buffers(), reference_, run_step(session));
-    CheckResult after = where.empty() ? check::passed("the bits after timing equal those before") : check::failed(where + " differs from the run before timing");
+    CheckResult after = where.empty() ? check::passed("the bits after timing equal those before")
+                                      : check::failed(where + " differs from the run before timing");
     after.name = "after_timing";
     add_check(after, result_);
   }
@@ -85,24 +91,32 @@ class SparseCaseRunner {
     for (StageTiming& stage : result_.stages) {
       const StageCost cost = stage_cost(stage.name, buffers, *result_.facts);
       stage.bytes_moved = cost.bytes, stage.flops = cost.flops;
-      stage.bytes_per_second = stage.time.median_us > 0 ? std::optional(cost.bytes / stage.time.median_us * 1e6) : std::nullopt;
-      if (const auto roof = roof_of(stage.name, buffers); roof && stage.bytes_per_second) stage.roof_percent = 100 * *stage.bytes_per_second / *roof;
+      stage.bytes_per_second =
+          stage.time.median_us > 0 ? std::optional(cost.bytes / stage.time.median_us * 1e6) : std::nullopt;
+      if (const auto roof = roof_of(stage.name, buffers); roof && stage.bytes_per_second)
+        stage.roof_percent = 100 * *stage.bytes_per_second / *roof;
       StageCost& pass = passes[stage.pass + stage.l2];
       pass.bytes += cost.bytes, pass.flops += cost.flops;
     }
     for (PassTiming& pass : result_.passes) {
       const StageCost cost = passes[pass.name + pass.l2];
       if (cost.bytes == 0 || pass.time.median_us == 0) continue;
-      pass.bytes_moved = cost.bytes, pass.flops = cost.flops, pass.bytes_per_second = cost.bytes / pass.time.median_us * 1e6;
+      pass.bytes_moved = cost.bytes, pass.flops = cost.flops,
+      pass.bytes_per_second = cost.bytes / pass.time.median_us * 1e6;
     }
   }
 
   std::optional<double> roof_of(std::string_view stage, const SparseBuffers& buffers) const {
     const Access access = stage_access(stage);
-    const std::string_view kind = access == Access::stream ? "copy" : access == Access::row_read ? "row_read" : "row_read_write";
-    const std::int64_t row_bytes = workload_.head_dim * static_cast<std::int64_t>(size_of(stage == "gather_grad" ? buffers.grad.dtype : buffers.bank.dtype));
+    const std::string_view kind = access == Access::stream     ? "copy"
+                                  : access == Access::row_read ? "row_read"
+                                                               : "row_read_write";
+    const std::int64_t row_bytes =
+        workload_.head_dim *
+        static_cast<std::int64_t>(size_of(stage == "gather_grad" ? buffers.grad.dtype : buffers.bank.dtype));
     for (const RoofPoint& point : env_.roof)
-      if (point.kind == kind && (access == Access::stream || point.row_bytes == row_bytes)) return point.bytes_per_second;
+      if (point.kind == kind && (access == Access::stream || point.row_bytes == row_bytes))
+        return point.bytes_per_second;
     return std::nullopt;
   }
 
@@ -156,8 +170,10 @@ CaseResult run_case(const Case& c, const CaseEnvironment& environment) {
   result.device = info.uuid.empty() ? info.kind : info.uuid;
   const auto start = std::chrono::steady_clock::now();
   try {
-    if (std::holds_alternative<SparseWorkload>(c.workload)) SparseCaseRunner(c, environment, result).run();
-    else run_dense_case(c, environment, result);
+    if (std::holds_alternative<SparseWorkload>(c.workload))
+      SparseCaseRunner(c, environment, result).run();
+    else
+      run_dense_case(c, environment, result);
   } catch (const Abandoned& abandoned) {
     fail(result, abandoned.status, abandoned.reason);
   } catch (const Unsupported& unsupported) {

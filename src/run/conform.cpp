@@ -134,7 +134,8 @@ class Conformer {
     const auto run = [&](Backend& backend, const Variant<Params>* variant) {
       StageArrays arrays(backend, file_);
       Params params = build(arrays);
-      ConformRow row{golden_.name, std::string(stage.name), variant ? std::string(variant->name) : "replay", {}, {}, {}};
+      ConformRow row{
+          golden_.name, std::string(stage.name), variant ? std::string(variant->name) : "replay", {}, {}, {}};
       if (variant) {
         row.detail = variant->refuse(params, *backend.device());
         if (!row.detail.empty()) {
@@ -145,8 +146,10 @@ class Conformer {
       }
       for (int i = 0; i < golden_.dims.steps; ++i) {
         params.step = reverse ? golden_.dims.steps - 1 - i : i;
-        if (variant) variant->launch(params, backend.launch_context()), backend.after_launch(stage.name, params.step);
-        else stage.replay(params, threads_);
+        if (variant)
+          variant->launch(params, backend.launch_context()), backend.after_launch(stage.name, params.step);
+        else
+          stage.replay(params, threads_);
       }
       arrays.compare(row, rows_);
     };
@@ -156,15 +159,18 @@ class Conformer {
       if (variant->guarantee == Guarantee::exact) run(*gpu_, variant);
   }
 
-  void compare_words(const char* tensor, std::int64_t per_chunk, const std::vector<std::int32_t>& actual, int stride, int word) {
+  void compare_words(const char* tensor, std::int64_t per_chunk, const std::vector<std::int32_t>& actual, int stride,
+                     int word) {
     const StoredTensor& stored = file_.tensor(tensor);
     std::vector<std::int32_t> expected(actual.size()), all(stored.bytes.size() / 4);
     std::memcpy(all.data(), stored.bytes.data(), stored.bytes.size());
-    for (std::size_t i = 0; i < expected.size(); ++i) expected[i] = all[i * static_cast<std::size_t>(stride) + static_cast<std::size_t>(word)];
+    for (std::size_t i = 0; i < expected.size(); ++i)
+      expected[i] = all[i * static_cast<std::size_t>(stride) + static_cast<std::size_t>(word)];
     const std::int64_t shape[] = {golden_.dims.chunks(), per_chunk};
     const auto difference = compare_bits(DType::i32, shape, expected.data(), actual.data());
     rows_.push_back({golden_.name, "group_entries", "replay", tensor,
-                     difference ? ConformRow::Verdict::differs : ConformRow::Verdict::equal, difference ? difference->sentence() : ""});
+                     difference ? ConformRow::Verdict::differs : ConformRow::Verdict::equal,
+                     difference ? difference->sentence() : ""});
   }
 
   void rebuild_groups() {
@@ -172,9 +178,15 @@ class Conformer {
     groups_.writes.resize(d.chunks(), d.write_positions());
     groups_.reads.resize(d.chunks(), d.read_positions());
     StageArrays arrays(*host_, file_);
-    group_entries::replay({.dims = d, .k_idx = arrays.any("k_idx"), .q_idx = arrays.any("q_idx"), .writes = groups_.writes.view(),
-                           .reads = groups_.reads.view()}, threads_);
-    const auto as_words = [](const std::vector<std::uint32_t>& payload) { return std::vector<std::int32_t>(payload.begin(), payload.end()); };
+    group_entries::replay({.dims = d,
+                           .k_idx = arrays.any("k_idx"),
+                           .q_idx = arrays.any("q_idx"),
+                           .writes = groups_.writes.view(),
+                           .reads = groups_.reads.view()},
+                          threads_);
+    const auto as_words = [](const std::vector<std::uint32_t>& payload) {
+      return std::vector<std::int32_t>(payload.begin(), payload.end());
+    };
     compare_words("write_payload", d.write_positions(), as_words(groups_.writes.payload), 1, 0);
     compare_words("read_payload", d.read_positions(), as_words(groups_.reads.payload), 1, 0);
     compare_words("write_record", d.write_positions(), groups_.writes.slot, 4, 1);
@@ -189,17 +201,26 @@ class Conformer {
     const GoldenCase::Kernel* kernel = golden_.kernel("gather");
     if (!kernel) return;
     run_stage(registry().gather, false, [&](StageArrays& a) {
-      return gather::Params{.dims = golden_.dims, .groups = kernel->groups, .bank = a.any("bank"), .k_idx = a.any("k_idx"),
-                            .q_idx = a.any("q_idx"), .k_weight = a.any("k_weight"), .q_weight = a.any("q_weight"),
-                            .retrieved = a.out_f32("out_retrieved"), .inter = a.out_f32("out_inter")};
+      return gather::Params{.dims = golden_.dims,
+                            .groups = kernel->groups,
+                            .bank = a.any("bank"),
+                            .k_idx = a.any("k_idx"),
+                            .q_idx = a.any("q_idx"),
+                            .k_weight = a.any("k_weight"),
+                            .q_weight = a.any("q_weight"),
+                            .retrieved = a.out_f32("out_retrieved"),
+                            .inter = a.out_f32("out_inter")};
     });
   }
 
   void write() {
     if (!golden_.kernel("write")) return;
     run_stage(registry().write, false, [&](StageArrays& a) {
-      return write::Params{.dims = golden_.dims, .bank = a.updated("bank", "out_bank"), .delta_v = a.f32("delta_v"),
-                           .record = a.records("write_record"), .window = windows(a, groups_.writes),
+      return write::Params{.dims = golden_.dims,
+                           .bank = a.updated("bank", "out_bank"),
+                           .delta_v = a.f32("delta_v"),
+                           .record = a.records("write_record"),
+                           .window = windows(a, groups_.writes),
                            .snapshot = {SnapshotFormat::raw, a.out("out_snapshot", 0), nullptr}};
     });
   }
@@ -208,8 +229,13 @@ class Conformer {
     const GoldenCase::Kernel* kernel = golden_.kernel("gwr");
     if (!kernel) return;
     run_stage(registry().gather_grad, false, [&](StageArrays& a) {
-      return gather_grad::Params{.dims = golden_.dims, .groups = kernel->groups, .grad = a.any("grad"), .k_idx = a.any("k_idx"),
-                                 .write_weight = a.f32("write_w"), .delta_v = a.f32("delta_v"), .d_dv_w = a.out_f32("out_d_delta_v"),
+      return gather_grad::Params{.dims = golden_.dims,
+                                 .groups = kernel->groups,
+                                 .grad = a.any("grad"),
+                                 .k_idx = a.any("k_idx"),
+                                 .write_weight = a.f32("write_w"),
+                                 .delta_v = a.f32("delta_v"),
+                                 .d_dv_w = a.out_f32("out_d_delta_v"),
                                  .d_ww_planes = a.out_f32("out_d_k_pd_planes")};
     });
   }
@@ -217,18 +243,29 @@ class Conformer {
   void undo() {
     if (!golden_.kernel("pa")) return;
     run_stage(registry().undo, true, [&](StageArrays& a) {
-      return undo::Params{.dims = golden_.dims, .grad = a.updated("grad", "out_pa_grad"), .bank = a.updated("out_bank", "out_pa_bank"),
-                          .snapshot = {SnapshotFormat::raw, a.in("out_snapshot"), nullptr}, .d_dva = a.f32("d_dva"), .beta = a.f32("beta"),
-                          .record = a.records("undo_record"), .window = windows(a, groups_.writes),
-                          .d_kw_planes = a.out_f32("out_pa_d_k_eff_planes"), .d_decay_planes = a.out_f32("out_pa_g_decay_planes")};
+      return undo::Params{.dims = golden_.dims,
+                          .grad = a.updated("grad", "out_pa_grad"),
+                          .bank = a.updated("out_bank", "out_pa_bank"),
+                          .snapshot = {SnapshotFormat::raw, a.in("out_snapshot"), nullptr},
+                          .d_dva = a.f32("d_dva"),
+                          .beta = a.f32("beta"),
+                          .record = a.records("undo_record"),
+                          .window = windows(a, groups_.writes),
+                          .d_kw_planes = a.out_f32("out_pa_d_k_eff_planes"),
+                          .d_decay_planes = a.out_f32("out_pa_g_decay_planes")};
     });
   }
 
   void read_grad() {
     if (!golden_.kernel("gds")) return;
     run_stage(registry().read_grad, true, [&](StageArrays& a) {
-      return read_grad::Params{.dims = golden_.dims, .bank = a.any("bank"), .grad = a.updated("grad", "out_gds_grad"), .q_idx = a.any("q_idx"),
-                               .d_reading = a.f32("grad_readings"), .record = a.records("read_record"), .window = windows(a, groups_.reads),
+      return read_grad::Params{.dims = golden_.dims,
+                               .bank = a.any("bank"),
+                               .grad = a.updated("grad", "out_gds_grad"),
+                               .q_idx = a.any("q_idx"),
+                               .d_reading = a.f32("grad_readings"),
+                               .record = a.records("read_record"),
+                               .window = windows(a, groups_.reads),
                                .d_qw_planes = a.out_planes("out_d_q_w", slice_count(golden_.dims.head_dim))};
     });
   }

@@ -15,7 +15,8 @@ struct ConformRow {
 };
 
 /// Runs every stage that `file` stores on the replay and, where `gpu` is given, on every exact variant, and compares
-/// bits (spec 2.7). A stored dense case is held to bounds instead, and on every variant (spec 4). Throws UserError for a file that is no stored case or is damaged.
+/// bits (spec 2.7). A stored dense case is held to bounds instead, and on every variant (spec 4). Throws UserError for
+/// a file that is no stored case or is damaged.
 std::vector<ConformRow> conform_file(const std::string& file, Backend* gpu, Parallel& threads);
 
 /// The *.safetensors files of a folder, or the file itself; ascending. Throws UserError where there is none.

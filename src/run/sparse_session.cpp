@@ -24,12 +24,20 @@ std::vector<Stored> converted(const std::vector<Source>& source, Convert&& conve
 
 }  // namespace
 
-SparseSession::SparseSession(const SparseWorkload& workload, const SparseInputs& inputs, Backend& backend, Parallel& threads,
-                             const std::map<std::string, std::string>& variants, const Registry& stages)
-    : inputs_(inputs), backend_(backend), threads_(threads), context_(backend.launch_context()), buffers_(workload),
+SparseSession::SparseSession(const SparseWorkload& workload, const SparseInputs& inputs, Backend& backend,
+                             Parallel& threads, const std::map<std::string, std::string>& variants,
+                             const Registry& stages)
+    : inputs_(inputs),
+      backend_(backend),
+      threads_(threads),
+      context_(backend.launch_context()),
+      buffers_(workload),
       plan_(make_plan(variants, buffers_, backend.device(), stages)) {
   if (const auto* variant = plan_.group_entries.variant; variant && variant->scratch_bytes)
-    buffers_.group_scratch = {"group_scratch", "group_entries", Tensor::Role::scratch, DType::u8,
+    buffers_.group_scratch = {"group_scratch",
+                              "group_entries",
+                              Tensor::Role::scratch,
+                              DType::u8,
                               {variant->scratch_bytes(bind::group_entries(buffers_))}};
   arena_ = std::make_unique<Arena>(backend, buffers_.tensors());
   load_inputs();
@@ -42,8 +50,8 @@ std::uint64_t SparseSession::bytes_for(const SparseWorkload& workload) {
 
 void SparseSession::load_inputs() {
   const auto upload = [&](const Tensor& tensor, const auto& values) {
-    SDM_REQUIRE(values.size() * sizeof(values[0]) == tensor.bytes(), "{} has {} values, {} bytes were planned", tensor.name,
-                values.size(), tensor.bytes());
+    SDM_REQUIRE(values.size() * sizeof(values[0]) == tensor.bytes(), "{} has {} values, {} bytes were planned",
+                tensor.name, values.size(), tensor.bytes());
     backend_.upload(tensor.data, values.data(), tensor.bytes());
   };
   const auto upload_index = [&](const Tensor& tensor, const std::vector<std::int32_t>& values) {
@@ -76,7 +84,8 @@ void SparseSession::load_bank(const Tensor& tensor, BankKind kind) {
   if (kind == BankKind::gradient && !buffers_.workload.final_bank_gradient && inputs_.d_final_bank.empty())
     return backend_.fill(tensor.data, 0, tensor.bytes());
   if (!backend_.device()) return initial_bank(kind, 0, tensor.count(), tensor.data);
-  if (const auto copy = pristine_.find(kind); copy != pristine_.end()) return backend_.copy(tensor.data, copy->second, tensor.bytes());
+  if (const auto copy = pristine_.find(kind); copy != pristine_.end())
+    return backend_.copy(tensor.data, copy->second, tensor.bytes());
   generate_bank(tensor, kind);
   if (backend_.free_memory() < tensor.bytes() + (std::uint64_t{1} << 30)) return;
   void* memory = pristine_[kind] = backend_.allocate(tensor.bytes());
@@ -84,7 +93,8 @@ void SparseSession::load_bank(const Tensor& tensor, BankKind kind) {
 }
 
 void SparseSession::generate_bank(const Tensor& tensor, BankKind kind) {
-  std::vector<std::byte> piece(static_cast<std::size_t>(std::min(tensor.count(), kPieceElements)) * size_of(tensor.dtype));
+  std::vector<std::byte> piece(static_cast<std::size_t>(std::min(tensor.count(), kPieceElements)) *
+                               size_of(tensor.dtype));
   for (std::int64_t first = 0; first < tensor.count(); first += kPieceElements) {
     const std::int64_t count = std::min(kPieceElements, tensor.count() - first);
     initial_bank(kind, first, count, piece.data());
@@ -100,7 +110,8 @@ void SparseSession::restore_banks() {
 
 void SparseSession::restore(std::uint8_t poison) {
   for (const Tensor* tensor : std::as_const(buffers_).tensors()) {
-    if (tensor->role == Tensor::Role::output || tensor->role == Tensor::Role::scratch) backend_.fill(tensor->data, poison, tensor->bytes());
+    if (tensor->role == Tensor::Role::output || tensor->role == Tensor::Role::scratch)
+      backend_.fill(tensor->data, poison, tensor->bytes());
     if (tensor->role == Tensor::Role::sparse) backend_.fill(tensor->data, 0, tensor->bytes());
   }
   arena_->write_guards();
@@ -136,8 +147,10 @@ void SparseSession::run_only(Pass pass, std::string_view stage, StageObserver* o
 
 void SparseSession::launch_pass(Pass pass, std::string_view stage, StageObserver* observer) {
   Executor executor(backend_, threads_, context_, observer, stage);
-  if (pass == Pass::forward) forward(executor, plan_, buffers_);
-  else backward(executor, plan_, buffers_);
+  if (pass == Pass::forward)
+    forward(executor, plan_, buffers_);
+  else
+    backward(executor, plan_, buffers_);
 }
 
 std::vector<std::byte> SparseSession::download(const Tensor& tensor) const { return download_tensor(backend_, tensor); }
@@ -149,8 +162,9 @@ std::vector<float> SparseSession::download_floats(const Tensor& tensor) const {
     std::copy_n(reinterpret_cast<const float*>(bytes.data()), floats.size(), floats.begin());
   } else {
     SDM_REQUIRE(tensor.dtype == DType::bf16, "{} is no tensor of floats", tensor.name);
-    std::transform(reinterpret_cast<const bf16_t*>(bytes.data()), reinterpret_cast<const bf16_t*>(bytes.data()) + floats.size(),
-                   floats.begin(), [](bf16_t x) { return from_bf16(x); });
+    std::transform(reinterpret_cast<const bf16_t*>(bytes.data()),
+                   reinterpret_cast<const bf16_t*>(bytes.data()) + floats.size(), floats.begin(),
+                   [](bf16_t x) { return from_bf16(x); });
   }
   return floats;
 }
@@ -160,17 +174,21 @@ std::string SparseSession::digest(const Tensor& tensor) const { return digest_of
 Digests SparseSession::digests(Pass pass) const {
   if (pass == Pass::backward && !has_backward()) return {};
   std::map<std::string_view, bool> in_forward;
-  for (const char* stage : {"group_entries", "decay_sums", "interactions", "solve", "combine", "gather", "mix", "write"})
+  for (const char* stage :
+       {"group_entries", "decay_sums", "interactions", "solve", "combine", "gather", "mix", "write"})
     in_forward[stage] = true;
   std::vector<std::pair<std::string, const Tensor*>> jobs;
   for (const Tensor* tensor : buffers_.tensors())
-    if (!tensor->stage.empty() && tensor->role != Tensor::Role::scratch && in_forward.contains(tensor->stage) == (pass == Pass::forward))
+    if (!tensor->stage.empty() && tensor->role != Tensor::Role::scratch &&
+        in_forward.contains(tensor->stage) == (pass == Pass::forward))
       jobs.emplace_back(tensor->stage, tensor);
   jobs.emplace_back(pass == Pass::forward ? "write" : "undo", &buffers_.bank);
   if (pass == Pass::backward) jobs.emplace_back("read_grad", &buffers_.grad);
 
   std::vector<std::string> hex(jobs.size());
-  const auto hash = [&](std::int64_t i) { hex[static_cast<std::size_t>(i)] = digest(*jobs[static_cast<std::size_t>(i)].second); };
+  const auto hash = [&](std::int64_t i) {
+    hex[static_cast<std::size_t>(i)] = digest(*jobs[static_cast<std::size_t>(i)].second);
+  };
   if (backend_.device())  // one stream: downloads take turns
     for (std::size_t i = 0; i < jobs.size(); ++i) hash(static_cast<std::int64_t>(i));
   else

@@ -23,7 +23,8 @@ constexpr std::string_view name_of(Pass pass) { return pass == Pass::forward ? "
 class SparseSession {
  public:
   /// Allocates and loads the inputs. Throws Unsupported where no variant accepts the case, CudaError or std::bad_alloc
-  /// where memory is short. `stages`: other stages than the tool's own, with which tests prove that checks notice faults.
+  /// where memory is short. `stages`: other stages than the tool's own, with which tests prove that checks notice
+  /// faults.
   SparseSession(const SparseWorkload& workload, const SparseInputs& inputs, Backend& backend, Parallel& threads,
                 const std::map<std::string, std::string>& variants, const Registry& stages = registry());
 
@@ -95,7 +96,8 @@ class SparseSession {
   SparseBuffers buffers_;
   SparsePlan plan_;
   std::unique_ptr<Arena> arena_;
-  std::map<BankKind, void*> pristine_;  ///< device copies of initial banks, made at the first restore where memory allows
+  std::map<BankKind, void*>
+      pristine_;  ///< device copies of initial banks, made at the first restore where memory allows
 };
 
 }  // namespace sdm

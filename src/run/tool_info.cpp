@@ -29,7 +29,8 @@ ToolInfo tool_info() {
 
 std::map<std::string, std::string> environment_facts() {
   std::map<std::string, std::string> facts;
-  for (const char* name : {"CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_MAX_CONNECTIONS", "CUDA_LAUNCH_BLOCKING", "CUDA_MODULE_LOADING", "OMP_NUM_THREADS", "CI"})
+  for (const char* name : {"CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_MAX_CONNECTIONS", "CUDA_LAUNCH_BLOCKING",
+                           "CUDA_MODULE_LOADING", "OMP_NUM_THREADS", "CI"})
     if (const char* value = std::getenv(name)) facts[name] = value;
   utsname system{};
   if (uname(&system) == 0) {
@@ -40,7 +41,8 @@ std::map<std::string, std::string> environment_facts() {
 }
 
 std::string timestamp_now() {
-  return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::chrono::system_clock::to_time_t(std::chrono::system_clock::now())));
+  return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}",
+                     fmt::gmtime(std::chrono::system_clock::to_time_t(std::chrono::system_clock::now())));
 }
 
 }  // namespace sdm

@@ -96,9 +96,11 @@ std::int64_t count_touched(const SparseWorkload& workload, const SparseInputs& i
     };
     for (std::int64_t chunk = begin; chunk < end; ++chunk) {
       seen.clear();
-      const std::int64_t tokens = std::min<std::int64_t>(workload.chunk, workload.tokens - chunk / workload.streams * workload.chunk);
+      const std::int64_t tokens =
+          std::min<std::int64_t>(workload.chunk, workload.tokens - chunk / workload.streams * workload.chunk);
       const auto part = [&](const std::vector<std::int32_t>& index, std::int64_t width) {
-        return std::span(index).subspan(static_cast<std::size_t>(chunk * workload.chunk * width), static_cast<std::size_t>(tokens * width));
+        return std::span(index).subspan(static_cast<std::size_t>(chunk * workload.chunk * width),
+                                        static_cast<std::size_t>(tokens * width));
       };
       mark(part(inputs.k_idx, workload.writes));
       mark(part(inputs.q_idx, workload.reads));

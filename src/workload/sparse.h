@@ -8,9 +8,9 @@
 
 namespace sdm {
 
-/// How the pre-write rows are kept for the backward (spec 2.5). `none`: they are not, and only the forward runs. `per_entry`: one row per write entry, bank dtype;
-/// the others hold one row per group of a chunk ("dense"): raw = bank dtype, bf16 = an f32 bank rounded, fp8 and int4
-/// with one f32 scale per row.
+/// How the pre-write rows are kept for the backward (spec 2.5). `none`: they are not, and only the forward runs.
+/// `per_entry`: one row per write entry, bank dtype; the others hold one row per group of a chunk ("dense"): raw = bank
+/// dtype, bf16 = an f32 bank rounded, fp8 and int4 with one f32 scale per row.
 enum class SnapshotFormat : std::uint8_t { per_entry, raw, bf16, fp8, int4, none };
 constexpr std::string_view name_of(SnapshotFormat format) {
   constexpr std::string_view names[] = {"per_entry", "raw", "bf16", "fp8", "int4", "none"};
@@ -24,25 +24,25 @@ enum class Gate : std::uint8_t { token, write };
 struct Distribution {
   enum class Kind : std::uint8_t { uniform, zipf, hot, sequential, product_key, replay };
   Kind kind = Kind::uniform;
-  double zipf_s = 1.1;         ///< zipf: exponent, > 0
-  std::int64_t hot_slots = 64; ///< hot: every entry falls on the first `hot_slots` slots; >= max(writes, reads)
-  std::string file;            ///< replay: a safetensors file with the operator's inputs
+  double zipf_s = 1.1;          ///< zipf: exponent, > 0
+  std::int64_t hot_slots = 64;  ///< hot: every entry falls on the first `hot_slots` slots; >= max(writes, reads)
+  std::string file;             ///< replay: a safetensors file with the operator's inputs
 };
 
 /// A sparse-memory workload: everything that decides its bits (spec 1.1, 5.2).
 struct SparseWorkload {
-  std::int32_t streams = 1;    ///< P: (sequence, head) pairs
-  std::int32_t tokens = 256;   ///< T per stream; the last chunk may be ragged
-  std::int32_t chunk = 64;     ///< C in [2, 256]
-  std::int32_t writes = 16;    ///< W in [1, 256], <= slots
-  std::int32_t reads = 16;     ///< R in [1, 256], <= slots
-  std::int32_t head_dim = 64;  ///< D in [1, 2^20]
-  std::int64_t slots = 4096;   ///< rows per stream; streams * slots < 2^31
-  DType bank_dtype = DType::bf16;    ///< bf16 | f32
-  DType value_dtype = DType::f32;    ///< of the strengths k and q: bf16 | f32
-  DType grad_dtype = DType::bf16;    ///< of the gradient bank: the bank's dtype, or f32 with a bf16 bank
-  DType weight_dtype = DType::f32;   ///< of the gather's weights k*exp(log_k), q*exp(log_q): f32 | bf16
-  DType index_dtype = DType::i32;    ///< i32 | i64
+  std::int32_t streams = 1;         ///< P: (sequence, head) pairs
+  std::int32_t tokens = 256;        ///< T per stream; the last chunk may be ragged
+  std::int32_t chunk = 64;          ///< C in [2, 256]
+  std::int32_t writes = 16;         ///< W in [1, 256], <= slots
+  std::int32_t reads = 16;          ///< R in [1, 256], <= slots
+  std::int32_t head_dim = 64;       ///< D in [1, 2^20]
+  std::int64_t slots = 4096;        ///< rows per stream; streams * slots < 2^31
+  DType bank_dtype = DType::bf16;   ///< bf16 | f32
+  DType value_dtype = DType::f32;   ///< of the strengths k and q: bf16 | f32
+  DType grad_dtype = DType::bf16;   ///< of the gradient bank: the bank's dtype, or f32 with a bf16 bank
+  DType weight_dtype = DType::f32;  ///< of the gather's weights k*exp(log_k), q*exp(log_q): f32 | bf16
+  DType index_dtype = DType::i32;   ///< i32 | i64
   Gate gate = Gate::token;
   SnapshotFormat snapshot = SnapshotFormat::raw;
   bool final_bank_gradient = false;  ///< the backward starts from a random d_final_bank instead of zero
@@ -73,12 +73,12 @@ struct SparseInputs {
 
 /// Facts about the slots of a workload, for the report.
 struct WorkloadFacts {
-  std::int64_t write_entries = 0, read_entries = 0;  ///< valid ones
-  std::int64_t write_groups = 0, read_groups = 0;    ///< distinct (chunk, slot) pairs
+  std::int64_t write_entries = 0, read_entries = 0;            ///< valid ones
+  std::int64_t write_groups = 0, read_groups = 0;              ///< distinct (chunk, slot) pairs
   double write_singleton_share = 0, read_singleton_share = 0;  ///< groups of length one / groups
   std::int64_t longest_write_group = 0, longest_read_group = 0;
   std::int64_t touched_rows = 0;  ///< distinct (chunk, slot) pairs over writes and reads together
-  double slot_coverage = 0;  ///< slots written or read at least once / all slots
+  double slot_coverage = 0;       ///< slots written or read at least once / all slots
 
   friend bool operator==(const WorkloadFacts&, const WorkloadFacts&) = default;
 };

@@ -13,10 +13,11 @@ using Json = nlohmann::json;
 class AbVerb : public testing::Test {
  protected:
   ToolRun run(const std::string& more) const {
-    return folder_.tool("run " + std::string(SDM_SOURCE_DIR) +
-                        "/configs/smoke.json --filter raw_bf16 --device cpu --set timing.min_samples=3 --set timing.max_seconds=0.05 "
-                        "--set timing.rel_iqr=1 --quiet " +
-                        more);
+    return folder_.tool(
+        "run " + std::string(SDM_SOURCE_DIR) +
+        "/configs/smoke.json --filter raw_bf16 --device cpu --set timing.min_samples=3 --set timing.max_seconds=0.05 "
+        "--set timing.rel_iqr=1 --quiet " +
+        more);
   }
   ScratchFolder folder_;
 };
@@ -42,7 +43,8 @@ TEST_F(AbVerb, ReportsBothSidesAndTheVerdict) {
 TEST_F(AbVerb, TheWorkloadStaysAsItIs) {
   const ToolRun refused = run("--ab workload.chunk=8");
   EXPECT_EQ(refused.exit_code, 2);
-  EXPECT_NE(refused.err.find("an A/B changes variants.<stage>=<name> or launch=<mode>"), std::string::npos) << refused.err;
+  EXPECT_NE(refused.err.find("an A/B changes variants.<stage>=<name> or launch=<mode>"), std::string::npos)
+      << refused.err;
   EXPECT_EQ(run("--ab launch=eager --ab launch=graph --ab launch=pdl").exit_code, 2);
 }
 

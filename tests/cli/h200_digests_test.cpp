@@ -18,7 +18,8 @@ Outcome compare_digests(const std::string& replayed) {
 TEST(H200Digests, TheReplayDerivesEveryOne) {
   const TempFolder folder;
   const std::string replayed = (folder / "replay.json").string();
-  const Outcome run = bench({"run", config("correctness"), "--device", "cpu", "--no-timing", "--no-checks", "-q", "-o", replayed});
+  const Outcome run =
+      bench({"run", config("correctness"), "--device", "cpu", "--no-timing", "--no-checks", "-q", "-o", replayed});
   ASSERT_EQ(run.code, 0) << run.err;
   const nlohmann::json h200 = nlohmann::json::parse(slurp(kH200Result));
   EXPECT_EQ(h200.at("devices").at(0).at("kind"), "cuda");

@@ -58,7 +58,8 @@ class RandomReport {
     out.aa_spread = maybe();
     for (int i = below(3); i > 0; --i) out.geometry[text()] = wide();
     if (coin())
-      out.facts = WorkloadFacts{wide(), wide(), wide(), wide(), positive(), positive(), wide(), wide(), wide(), positive()};
+      out.facts =
+          WorkloadFacts{wide(), wide(), wide(), wide(), positive(), positive(), wide(), wide(), wide(), positive()};
     return out;
   }
 

@@ -293,9 +293,9 @@ TEST(Render, RefusesUnknownFormats) {
     render(report_of({}), "tabel");
     FAIL();
   } catch (const UserError& error) {
-    EXPECT_STREQ(
-        error.what(),
-        "there is no format 'tabel' (formats: table, md, csv, json, jsonl, junit, gbench, bmf, html); did you mean 'table'?");
+    EXPECT_STREQ(error.what(),
+                 "there is no format 'tabel' (formats: table, md, csv, json, jsonl, junit, gbench, bmf, html); did you "
+                 "mean 'table'?");
   }
 }
 

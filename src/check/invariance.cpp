@@ -91,18 +91,6 @@ std::vector<T> take_streams(const std::vector<T>& source, const std::vector<int>
   return out;
 }
 
-std::vector<float> widened_bank(const SparseSession& session, BankKind kind) {
-  const Tensor& tensor = kind == BankKind::memory ? session.buffers().bank : session.buffers().grad;
-  std::vector<std::byte> raw(tensor.bytes());
-  session.initial_bank(kind, 0, tensor.count(), raw.data());
-  std::vector<float> floats(static_cast<std::size_t>(tensor.count()));
-  for (std::size_t i = 0; i < floats.size(); ++i)
-    floats[i] = tensor.dtype == DType::f32
-                    ? reinterpret_cast<const float*>(raw.data())[i]
-                    : float_of(std::uint32_t{reinterpret_cast<const bf16_t*>(raw.data())[i].bits} << 16);
-  return floats;
-}
-
 Rearranged rearrange(const CheckContext& context, const std::vector<int>& order) {
   const SparseWorkload& w = context.workload;
   const SparseInputs& in = context.inputs;
@@ -125,8 +113,8 @@ Rearranged rearrange(const CheckContext& context, const std::vector<int>& order)
   out.inputs.k = chunked(in.k), out.inputs.q = chunked(in.q), out.inputs.g = chunked(in.g),
   out.inputs.v = chunked(in.v);
   out.inputs.beta = chunked(in.beta), out.inputs.d_reading = chunked(in.d_reading);
-  out.inputs.bank = take_streams(widened_bank(context.session, BankKind::memory), order, w.streams, 1);
-  out.inputs.d_final_bank = take_streams(widened_bank(context.session, BankKind::gradient), order, w.streams, 1);
+  out.inputs.bank = take_streams(context.session.initial_floats(BankKind::memory), order, w.streams, 1);
+  out.inputs.d_final_bank = take_streams(context.session.initial_floats(BankKind::gradient), order, w.streams, 1);
   return out;
 }
 

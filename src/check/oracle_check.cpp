@@ -11,19 +11,6 @@ namespace {
 /// Above this the oracle's doubles would not fit ordinary memory.
 constexpr std::int64_t kMaxBankElements = std::int64_t{1} << 28;
 
-std::vector<float> initial_floats(const SparseSession& session, BankKind kind) {
-  const SparseBuffers& buffers = session.buffers();
-  const Tensor& tensor = kind == BankKind::memory ? buffers.bank : buffers.grad;
-  std::vector<std::byte> raw(tensor.bytes());
-  session.initial_bank(kind, 0, tensor.count(), raw.data());
-  std::vector<float> floats(static_cast<std::size_t>(tensor.count()));
-  for (std::size_t i = 0; i < floats.size(); ++i)
-    floats[i] = tensor.dtype == DType::f32
-                    ? reinterpret_cast<const float*>(raw.data())[i]
-                    : float_of(std::uint32_t{reinterpret_cast<const bf16_t*>(raw.data())[i].bits} << 16);
-  return floats;
-}
-
 }  // namespace
 
 std::string too_large_for_oracle(const SparseWorkload& workload) {
@@ -36,8 +23,8 @@ OracleVerdict judge(SparseSession& session, const SparseInputs& inputs, const Or
                     Parallel& threads) {
   const SparseWorkload& workload = session.buffers().workload;
   const bool has_final = workload.final_bank_gradient || !inputs.d_final_bank.empty();
-  const std::vector<float> bank = initial_floats(session, BankKind::memory);
-  const std::vector<float> d_final = has_final ? initial_floats(session, BankKind::gradient) : std::vector<float>{};
+  const std::vector<float> bank = session.initial_floats(BankKind::memory);
+  const std::vector<float> d_final = has_final ? session.initial_floats(BankKind::gradient) : std::vector<float>{};
   const OracleResult oracle = run_oracle(workload, inputs, bank, d_final, options, threads);
 
   const SparseBuffers& b = session.buffers();

@@ -22,6 +22,19 @@ std::vector<Stored> converted(const std::vector<Source>& source, Convert&& conve
   return stored;
 }
 
+/// A tensor's bytes, f32 or bf16, as floats.
+std::vector<float> widened(const Tensor& tensor, const std::vector<std::byte>& bytes) {
+  std::vector<float> floats(static_cast<std::size_t>(tensor.count()));
+  if (tensor.dtype == DType::f32) {
+    std::copy_n(reinterpret_cast<const float*>(bytes.data()), floats.size(), floats.begin());
+  } else {
+    SDM_REQUIRE(tensor.dtype == DType::bf16, "{} is no tensor of floats", tensor.name);
+    const auto* stored = reinterpret_cast<const bf16_t*>(bytes.data());
+    std::transform(stored, stored + floats.size(), floats.begin(), [](bf16_t x) { return from_bf16(x); });
+  }
+  return floats;
+}
+
 }  // namespace
 
 SparseSession::SparseSession(const SparseWorkload& workload, const SparseInputs& inputs, Backend& backend,
@@ -156,17 +169,14 @@ void SparseSession::launch_pass(Pass pass, std::string_view stage, StageObserver
 std::vector<std::byte> SparseSession::download(const Tensor& tensor) const { return download_tensor(backend_, tensor); }
 
 std::vector<float> SparseSession::download_floats(const Tensor& tensor) const {
-  const std::vector<std::byte> bytes = download(tensor);
-  std::vector<float> floats(static_cast<std::size_t>(tensor.count()));
-  if (tensor.dtype == DType::f32) {
-    std::copy_n(reinterpret_cast<const float*>(bytes.data()), floats.size(), floats.begin());
-  } else {
-    SDM_REQUIRE(tensor.dtype == DType::bf16, "{} is no tensor of floats", tensor.name);
-    std::transform(reinterpret_cast<const bf16_t*>(bytes.data()),
-                   reinterpret_cast<const bf16_t*>(bytes.data()) + floats.size(), floats.begin(),
-                   [](bf16_t x) { return from_bf16(x); });
-  }
-  return floats;
+  return widened(tensor, download(tensor));
+}
+
+std::vector<float> SparseSession::initial_floats(BankKind kind) const {
+  const Tensor& tensor = kind == BankKind::memory ? buffers_.bank : buffers_.grad;
+  std::vector<std::byte> bytes(tensor.bytes());
+  initial_bank(kind, 0, tensor.count(), bytes.data());
+  return widened(tensor, bytes);
 }
 
 std::string SparseSession::digest(const Tensor& tensor) const { return digest_of(backend_, tensor); }

@@ -81,6 +81,8 @@ class SparseSession {
   }
   /// Reads the bank's initial contents of elements [first, first+count) in its own dtype.
   void initial_bank(BankKind kind, std::int64_t first, std::int64_t count, void* out) const;
+  /// The whole of it, widened to floats.
+  std::vector<float> initial_floats(BankKind kind) const;
 
  private:
   void load_bank(const Tensor& tensor, BankKind kind);

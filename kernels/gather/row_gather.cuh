@@ -169,7 +169,8 @@ void launch_rows(const Params& p, const LaunchContext& context) {
 }
 
 inline std::string refuse_rows(const Params& p, const Device&) {
-  if (p.stash.format != SnapshotFormat::none && p.stash.format != SnapshotFormat::per_entry && p.stash.format != SnapshotFormat::raw)
+  if (p.stash.format != SnapshotFormat::none && p.stash.format != SnapshotFormat::per_entry &&
+      p.stash.format != SnapshotFormat::raw)
     return "the stash holds rows as they are; per_entry and raw are supported, the other formats come from write";
   return refuse_row_plan(p.dims, p.groups, p.inter ? std::max(p.dims.writes, p.dims.reads) : p.dims.writes);
 }

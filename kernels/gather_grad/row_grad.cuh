@@ -116,8 +116,7 @@ __global__ void __launch_bounds__(kMaxRowThreads, kCtas) gather_grad_rows(const 
 // --- launchers -------------------------------------------------------------------------------------------------------
 
 inline RowPlan plan_of(const Params& p, const LaunchContext& context) {
-  return make_row_plan(p.dims, p.grad.dtype, p.step, p.groups, p.dims.writes,
-                       context.geometry.warps);
+  return make_row_plan(p.dims, p.grad.dtype, p.step, p.groups, p.dims.writes, context.geometry.warps);
 }
 
 /// kCtas 4 has registers for 8 rows in flight.

@@ -162,7 +162,7 @@ AxisResult batch_axis(CheckContext& context) {
   const StreamResults reference = results_of(context.session);
   std::vector<int> reversed(static_cast<std::size_t>(context.workload.streams));
   std::iota(reversed.rbegin(), reversed.rend(), 0);
-  const AxisResult order = compare_rearranged(context, reference, reversed, "reversing the streams");
+  AxisResult order = compare_rearranged(context, reference, reversed, "reversing the streams");
   if (order.kind == AxisResult::Kind::failed) return order;
   const AxisResult alone =
       compare_rearranged(context, reference, {context.workload.streams - 1}, "running the last stream alone");

@@ -1,5 +1,7 @@
 #include "check/check.h"
 
+#include <fmt/format.h>
+
 namespace sdm {
 
 std::string_view name_of(CheckSpec::Kind kind) {
@@ -29,7 +31,7 @@ std::string first_difference(const SparseBuffers& buffers, const StepDigests& ex
     const std::string stage(tensor->stage), name(tensor->name);
     if (differs(expected.forward, actual.forward, stage, name) ||
         differs(expected.backward, actual.backward, stage, name))
-      return stage + "/" + name;
+      return fmt::format("{}/{}", stage, name);
   }
   if (differs(expected.forward, actual.forward, "write", "bank")) return "write/bank";
   if (differs(expected.backward, actual.backward, "undo", "bank")) return "undo/bank";

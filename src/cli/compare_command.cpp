@@ -12,6 +12,7 @@ namespace {
 
 MergedSide load_side(const std::vector<std::string>& files) {
   std::vector<Report> reports;
+  reports.reserve(files.size());
   for (const std::string& file : files) reports.push_back(load_report(file));
   return merge_reports(reports, files);
 }

@@ -147,7 +147,7 @@ std::vector<std::int32_t> random_rows(std::int64_t rows, std::int64_t touched, s
   return order;
 }
 
-std::vector<RoofPoint> measure_roof(Backend& backend, std::vector<std::int64_t> row_bytes, double seconds,
+std::vector<RoofPoint> measure_roof(Backend& backend, const std::vector<std::int64_t>& row_bytes, double seconds,
                                     std::uint64_t buffer_bytes) {
   check_row_bytes(row_bytes);
   const double points = 1.0 + 2.0 * static_cast<double>(row_bytes.size());

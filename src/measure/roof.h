@@ -15,7 +15,7 @@ namespace sdm {
 /// `row_bytes`: even, in [2, 1 MiB]; UserError otherwise. `seconds`: for all runs together; every point gets at least
 /// three. `buffer_bytes`: memory to move rows in; 0 takes what exceeds every cache by far and fits the free memory.
 /// Throws Unsupported where the memory is too small, CudaError.
-std::vector<RoofPoint> measure_roof(Backend& backend, std::vector<std::int64_t> row_bytes, double seconds,
+std::vector<RoofPoint> measure_roof(Backend& backend, const std::vector<std::int64_t>& row_bytes, double seconds,
                                     std::uint64_t buffer_bytes = 0);
 
 /// `touched` distinct numbers in [0, rows), random in place and order, the same for the same arguments: one number out

@@ -138,6 +138,7 @@ CheckResult invariance(DenseCheckContext& context) {
 std::string first_checkpoint_difference(const oracle::DenseStream& stream, const oracle::DenseStates& states) {
   for (std::size_t i = 0; i < stream.h0.size(); ++i) {
     const double expected = oracle::round_to_io(stream.h0[i], stream.io);
+    // Bits are what is compared: -0 and +0 differ. NOLINTNEXTLINE(bugprone-suspicious-memory-comparison)
     if (std::memcmp(&expected, &states.checkpoints[i], sizeof expected) != 0)
       return fmt::format("checkpoint 0 [{}] is {}, io(h0) is {}", i, states.checkpoints[i], expected);
   }

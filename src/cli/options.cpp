@@ -82,6 +82,8 @@ struct CommandLine {
         ->expected(1)
         ->take_all();
     verb.add_flag("--calibrate", run.calibrate, "Also store the spread between two interleaved runs of each case");
+    verb.add_flag("--isolate", run.isolate,
+                  "Every case in a process of its own: a crash or a hang costs that case alone");
     verb.add_flag("--dry-run", run.dry_run, "Only say what would run");
   }
 

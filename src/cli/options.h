@@ -30,6 +30,7 @@ struct RunOptions {
   bool no_timing = false, no_checks = false, quick = false, profile = false, portable = false, dry_run = false;
   std::vector<std::string> ab;  ///< one or two overrides "path=value[;path=value]": interleaved A/B instead of a run
   bool calibrate = false;
+  bool isolate = false;  ///< every case in a process of its own
 };
 
 struct ConformOptions {

@@ -14,7 +14,31 @@ namespace {
 
 using Json = JsonField::Json;
 
+/// Far deeper than a result or the config inside it. The JSON library's writer calls itself once a level, so that a
+/// hostile file of brackets would exhaust the stack.
+constexpr int kDeepest = 100;
+
+bool too_deep(std::string_view text) {
+  int depth = 0;
+  bool in_text = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_text) {
+      if (c == '\\') ++i;
+      if (c == '"') in_text = false;
+    } else if (c == '"') {
+      in_text = true;
+    } else if (c == '{' || c == '[') {
+      if (++depth > kDeepest) return true;
+    } else if (c == '}' || c == ']') {
+      --depth;
+    }
+  }
+  return false;
+}
+
 Json parse(std::string_view text, const std::string& file) {
+  if (too_deep(text)) throw UserError(fmt::format("{} is nested deeper than {} levels", file, kDeepest));
   try {
     return Json::parse(text);
   } catch (const Json::parse_error& error) {

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # fuzz.sh [TARGET|all [SECONDS]]: builds the libFuzzer targets (preset fuzz, needs clang++) and runs one of config,
 # result, safetensors, thresholds, or all of them one after another, for SECONDS each (60). What they discover stays in
-# build/fuzz/found/TARGET and is where the next run goes on; a finding is left there as crash-*, timeout-* or oom-* and ends
-# the script with an error. JOBS runs that many processes of a target at once.
+# build/PRESET/found/TARGET and is where the next run goes on; a finding is left there as crash-*, timeout-* or oom-* and ends
+# the script with an error. JOBS runs that many processes of a target at once; PRESET names another build (sanitize).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -13,9 +13,10 @@ if [ "${1:-all}" != all ]; then
   targets=("$1")
 fi
 
-folder=$(bash scripts/build.sh fuzz)
+bash scripts/install_deps.sh clang >&2
+folder=$(bash scripts/build.sh "${PRESET:-fuzz}" "${targets[@]/#/fuzz_}")
 for target in "${targets[@]}"; do
-  found=build/fuzz/found/$target
+  found=$folder/found/$target
   mkdir -p "$found"
   echo "fuzzing $target for $seconds s" >&2
   options=(-max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 -max_len=65536 -print_final_stats=1

@@ -160,7 +160,7 @@ std::optional<CheckSpec> read_check(const JsonNode& node, const Origin& origin, 
   const std::string& name = object ? node.members[0].key : *word;
   const CheckOption* option = find_check(name);
   if (!option) {
-    problems.add(origin, fmt::format("unknown check {}; legal: {}{}", quoted(name), joined(check_names()),
+    problems.add(origin, fmt::format("unknown check {}; legal: {}{}", in_quotes(name), joined(check_names()),
                                      did_you_mean(name, check_names())));
     return std::nullopt;
   }

@@ -87,7 +87,9 @@ class KillLoop : public testing::Test {
     const std::vector<std::string> done = announced(outcome.err);
     if (fs::exists(result)) {
       expect_saved(Json::parse(slurp(result)), done, finished, shot.signal_number);
-      if (shot.signal_number != SIGKILL) EXPECT_FALSE(fs::exists(journal)) << "the journal outlived its result";
+      if (shot.signal_number != SIGKILL) {
+        EXPECT_FALSE(fs::exists(journal)) << "the journal outlived its result";
+      }
     } else {
       EXPECT_FALSE(finished) << "no result";
       expect_journal(journal, done);
@@ -114,8 +116,9 @@ class KillLoop : public testing::Test {
 
   void expect_saved(const Json& report, const std::vector<std::string>& done, bool finished, int signal_number) {
     EXPECT_EQ(report.at("cases").size(), static_cast<std::size_t>(kCases));
-    if (signal_number != SIGKILL || finished)
+    if (signal_number != SIGKILL || finished) {
       EXPECT_EQ(report.at("run").at("status"), finished ? "finished" : "interrupted");
+    }
     expect_cases(digests_of(report), done);
   }
 

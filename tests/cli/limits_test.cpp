@@ -13,7 +13,7 @@ using Json = nlohmann::json;
 
 TEST(Limits, TheSmallEndRuns) {
   const Outcome outcome = bench({"run", config("limits"), "--device", "cpu", "--no-timing", "--format", "json",
-                                 "--quiet", "--filter", "longest|smallest|hot"});
+                                 "--quiet", "--filter", "longest|smallest|every_slot"});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   const Json cases = Json::parse(outcome.out).at("cases");
   EXPECT_EQ(cases.size(), 5u);

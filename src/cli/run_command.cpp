@@ -88,13 +88,13 @@ std::string rerun_command(const RunOptions& options, const std::string& id) {
   return fmt::format("{} --filter '^{}$'", command, pattern);
 }
 
-ExitCode exit_code_of(const Report& report) {
+ExitCode exit_code_of(const Report& report, int interrupt) {
   bool failed = false, could_not = false;
   for (const CaseResult& c : report.cases) {
     failed |= c.status == CaseStatus::failed;
     could_not |= c.status != CaseStatus::failed && c.status != CaseStatus::ok;
   }
-  if (interrupted()) return static_cast<ExitCode>(128 + interrupted());
+  if (interrupt != 0) return static_cast<ExitCode>(128 + interrupt);
   if (failed) return ExitCode::check_failed;
   return could_not ? ExitCode::could_not_run : ExitCode::ok;
 }
@@ -271,12 +271,13 @@ ExitCode run_cases(const RunOptions& options, const std::vector<std::string>& ar
                                      : run_isolated(options, cases, device.name, progress, journal, report);
   progress.finish();
   report.run.finished_at = timestamp_now();
-  report.run.status = interrupted() ? "interrupted" : "finished";
+  const int interrupt = interrupted();  // once: file and exit code tell the same, whatever comes while it is written
+  report.run.status = interrupt != 0 ? "interrupted" : "finished";
   write_result(options, report, render(report, format, {color_wanted(color, STDOUT_FILENO)}), journal);
   if (options.common.output != "-" && !options.common.quiet)
     fmt::print(stderr, "{}", render(report, "table", {color_wanted(color, STDERR_FILENO)}));
   journal.remove();
-  return context_alive ? exit_code_of(report) : ExitCode::context_lost;
+  return context_alive ? exit_code_of(report, interrupt) : ExitCode::context_lost;
 }
 
 ExitCode report_result(const ReportOptions& options) {

@@ -4,12 +4,26 @@
 
 namespace sdm {
 
+namespace {
+
+/// A problem stays one line whatever the name of its file holds.
+std::string without_controls(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    out += byte < 0x20 || byte == 0x7f ? fmt::format("\\x{:02x}", static_cast<unsigned>(byte)) : std::string(1, c);
+  }
+  return out;
+}
+
+}  // namespace
+
 std::string ConfigProblem::text() const {
   std::string out = file;
   if (line > 0) out += fmt::format(":{}", line);
   out += ": ";
   if (!path.empty()) out += path + ": ";
-  return out + message;
+  return without_controls(out + message);
 }
 
 namespace {

@@ -25,7 +25,8 @@ __global__ void __launch_bounds__(S::kThreads, 1)
   if (threadIdx.x == 0) Barriers<S>{base}.init();
   __syncthreads();
   device::wait_for_previous_grid();
-  if (threadIdx.x / 128 == S::kGroups) {
+  // Shuffled so that the compiler knows it to be the same in a warp; else it waits after every single product.
+  if (__shfl_sync(~0u, threadIdx.x / 128, 0) == S::kGroups) {
     share_registers<S, true>();
     if (threadIdx.x % 128 == 0) feed_ring<S>(p, maps, place, base);
     if (S::kDq && threadIdx.x % 128 == 32) feed_query<S>(p, maps, place, base);

@@ -45,7 +45,7 @@ void token_swapped(const Params& p, Parallel& threads, const Geometry&) {
 }
 void checkpoint_off(const Params& p, Parallel& threads, const Geometry&) {
   dense_rescan::replay(p, threads);
-  bits16(p.checkpoints, p.streams() * p.chunks * p.key_dim * p.value_dim / 2 + 1) ^= 4;
+  bits16(p.checkpoints, p.streams() * p.chunks * p.key_dim * p.value_dim - 2) ^= 4;
 }
 void first_checkpoint_off(const Params& p, Parallel& threads, const Geometry&) {
   dense_rescan::replay(p, threads);

@@ -12,37 +12,91 @@ using device::Triangle;
 /// Rows of B = -S diag(beta), made from S on the way.
 template <bool kVector>
 struct BRows {
-  device::Rows<kVector> s;
-  const float* beta;
-  __device__ __forceinline__ float element(float value, int row, int column) const {
-    return column <= row && row < s.rows ? (-value) * beta[column] : 0.0f;
+  struct Raw {
+    float4 s, beta;
+  };
+  device::Rows<kVector> s, beta;
+  __device__ __forceinline__ float element(float value, float factor, int row, int column) const {
+    return column <= row && row < s.rows ? (-value) * factor : 0.0f;
   }
-  __device__ __forceinline__ float4 load(int row, int column) const {
-    const float4 v = s.load(row, column);
-    return make_float4(element(v.x, row, column), element(v.y, row, column + 1), element(v.z, row, column + 2),
-                       element(v.w, row, column + 3));
+  __device__ __forceinline__ Raw load(int row, int column) const { return {s.load(row, column), beta.load(0, column)}; }
+  __device__ __forceinline__ float4 value(const Raw& raw, int row, int column) const {
+    return make_float4(element(raw.s.x, raw.beta.x, row, column), element(raw.s.y, raw.beta.y, row, column + 1),
+                       element(raw.s.z, raw.beta.z, row, column + 2), element(raw.s.w, raw.beta.w, row, column + 3));
   }
 };
 
 /// One tile of B and of QB = QK*B, both lower triangular: QB[i][j] folds k = j..i.
 template <typename Tile, bool kVector>
-__global__ void __launch_bounds__(Tile::kThreads, 3) matrices_kernel(const __grid_constant__ Params p) {
-  __shared__ device::TileMemory<Tile, Triangle::lower, 1> memory;
-  device::wait_for_previous_grid();
+__device__ __forceinline__ void matrices_tile(const Params& p, std::int64_t chunk, int i0, int d0,
+                                              device::TileMemory<Tile, Triangle::lower, 1>& memory) {
   const int c = p.dims.chunk;
-  const auto item = device::tile_item<Tile, Triangle::lower>(p.dims.chunks(), 1, c, c);
-  const std::int64_t at = item.chunk * c * c;
-  const device::TilePlace place{c, item.i0, item.d0, 0};
+  const std::int64_t at = chunk * c * c;
+  const device::TilePlace place{c, i0, d0, 0};
   const device::Rows<kVector> qk[1] = {{p.qk + at, c, c}};
-  const BRows<kVector> b{{p.s + at, c, c}, p.beta + item.chunk * c};
+  const BRows<kVector> b{{p.s + at, c, c}, {p.beta + chunk * c, 1, c}};
   float acc[1][Tile::kThreadRows][4];
   device::triangular_tile<Tile, Triangle::lower, 1, true>(
       memory, qk, b, place, [] {}, [](auto& start) { device::clear(start); }, acc);
   device::for_outputs<Tile, Triangle::lower>(place, [&](int r, int i, int column) {
     float own[4];
-    device::unpack(b.load(i, column), own);
+    device::unpack(b.value(b.load(i, column), i, column), own);
     device::store_row<kVector>(p.b + at + i * c, column, c, own);
     device::store_row<kVector>(p.qb + at + i * c, column, c, acc[0][r]);
+  });
+}
+
+template <typename Tile, bool kVector>
+__global__ void __launch_bounds__(Tile::kThreads, 3) matrices_kernel(const __grid_constant__ Params p) {
+  __shared__ device::TileMemory<Tile, Triangle::lower, 1> memory;
+  device::wait_for_previous_grid();
+  const auto item = device::tile_item<Tile, Triangle::lower>(p.dims.chunks(), 1, p.dims.chunk, p.dims.chunk);
+  matrices_tile<Tile, kVector>(p, item.chunk, item.i0, item.d0, memory);
+}
+
+/// Rows that lie in shared memory, [Tile rows][Tile columns], from column d0 of their matrix on.
+template <typename Tile>
+struct SharedRows {
+  using Raw = float4;
+  const float* data;
+  int d0;
+  __device__ __forceinline__ float4 load(int row, int column) const {
+    return *reinterpret_cast<const float4*>(data + row * Tile::kColumns + column - d0);
+  }
+  __device__ __forceinline__ float4 value(const float4& raw, int, int) const { return raw; }
+};
+
+/// Chunks of one row tile: base_dv and base_out of one column tile, base_dv staying in shared memory as the rows of the
+/// second product; the CTA after a chunk's column tiles makes its B and QB.
+template <typename Tile>
+__global__ void __launch_bounds__(Tile::kThreads, 3)
+    one_tile_kernel(const __grid_constant__ Params p, int column_tiles) {
+  __shared__ device::TileMemory<Tile, Triangle::lower, 1> memory;
+  __shared__ float4 base[Tile::kRows * Tile::kColumns / 4];
+  device::wait_for_previous_grid();
+  const std::int64_t chunk = blockIdx.x / static_cast<unsigned>(column_tiles + 1);
+  const int c = p.dims.chunk, d = p.dims.head_dim;
+  const int d0 = static_cast<int>(blockIdx.x % static_cast<unsigned>(column_tiles + 1)) * Tile::kColumns;
+  if (d0 >= d) return matrices_tile<Tile, true>(p, chunk, 0, 0, memory);
+  const device::TilePlace place{c, 0, d0, 0};
+  const device::Rows<true> s[1] = {{p.s + chunk * c * c, c, c}}, qk[1] = {{p.qk + chunk * c * c, c, c}};
+  const device::ScaledRows<true> v{{p.v + chunk * c * d, c, d}, p.beta + chunk * c};
+  const auto zero = [](auto& start) { device::clear(start); };
+  float acc[1][Tile::kThreadRows][4];
+  device::triangular_tile<Tile, Triangle::lower, 1>(
+      memory, s, v, place, [] {}, zero, acc);
+  float* rows = reinterpret_cast<float*>(base);
+#pragma unroll
+  for (int r = 0; r < Tile::kThreadRows; ++r) {
+    const int i = Tile::template row<Triangle::lower>(r);
+    device::store_row<true>(rows + i * Tile::kColumns, Tile::x() * 4, Tile::kColumns, acc[0][r]);
+    if (i < c) device::store_row<true>(p.base_dv + (chunk * c + i) * d, d0 + Tile::x() * 4, d, acc[0][r]);
+  }
+  __syncthreads();
+  device::triangular_tile<Tile, Triangle::lower, 1>(
+      memory, qk, SharedRows<Tile>{rows, d0}, place, [] {}, zero, acc);
+  device::for_outputs<Tile, Triangle::lower>(place, [&](int r, int i, int column) {
+    device::store_row<true>(p.base_out + (chunk * c + i) * d, column, d, acc[0][r]);
   });
 }
 
@@ -57,7 +111,20 @@ std::string refuse(const Params& p, const Device&) {
   return device::refuse_tiles(p.dims.chunks(), 1, c, c > d ? c : d);
 }
 
+/// A chunk is one row of wide tiles, and there are enough of them.
+bool one_tile(const Params& p, const LaunchContext& context) {
+  const int c = p.dims.chunk, d = p.dims.head_dim;
+  return c <= device::WideTile::kRows &&
+         device::tile_kind(p.dims.chunks(), c, d, device::vectors_fit(c, d), context) == TileKind::wide;
+}
+int column_tiles(const Params& p) { return device::ceil_div(p.dims.head_dim, device::WideTile::kColumns); }
+device::LaunchShape one_tile_shape(const Params& p) {
+  return {dim3(static_cast<unsigned>(p.dims.chunks() * (column_tiles(p) + 1))), device::WideTile::kThreads, 0};
+}
+
 void launch(const Params& p, const LaunchContext& context) {
+  if (one_tile(p, context))
+    return device::launch(one_tile_kernel<device::WideTile>, one_tile_shape(p), context, p, column_tiles(p));
   const TileKind kind = matrices_kind(p, context);
   device::dispatch_tile(kind, [&]<typename Tile, bool kVector>() {
     device::launch(matrices_kernel<Tile, kVector>,
@@ -71,6 +138,8 @@ void launch(const Params& p, const LaunchContext& context) {
 
 std::string describe_launch(const Params& p, const LaunchContext& context) {
   const int c = p.dims.chunk, d = p.dims.head_dim;
+  if (one_tile(p, context))
+    return device::describe(one_tile_shape(p)) + ", " + device::name_of(TileKind::wide) + ", all products at once";
   const TileKind matrices = matrices_kind(p, context);
   const TileKind rows = device::tile_kind(p.dims.chunks(), c, d, device::vectors_fit(c, d), context);
   return "B and QB: " + device::describe(device::tile_shape(matrices, p.dims.chunks(), 1, c, c)) + ", " +

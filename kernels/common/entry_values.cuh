@@ -38,6 +38,21 @@ __device__ __forceinline__ std::int32_t index_at(AnyPtr p, std::int64_t i) {
 /// -x with the one NaN of stored results: a sign flip alone would carry the sign into a NaN.
 __device__ __forceinline__ float negated(float x) { return x == x ? -x : float_of(0x7fffffffu); }
 
+/// use(i, load(i)) for i = first, first + stride, .. below count. kBatch loads are in flight before the first use,
+/// which stores would otherwise hold back: the compiler cannot know that they go elsewhere.
+template <int kBatch, typename Load, typename Use>
+__device__ __forceinline__ void in_batches(int first, int stride, int count, Load&& load, Use&& use) {
+  for (int base = first; base < count; base += kBatch * stride) {
+    decltype(load(0)) value[kBatch];
+#pragma unroll
+    for (int b = 0; b < kBatch; ++b)
+      if (base + b * stride < count) value[b] = load(base + b * stride);
+#pragma unroll
+    for (int b = 0; b < kBatch; ++b)
+      if (base + b * stride < count) use(base + b * stride, value[b]);
+  }
+}
+
 template <typename T>
 __device__ __forceinline__ T warp_inclusive_sum(T x) {
 #pragma unroll

@@ -47,10 +47,11 @@ __device__ __forceinline__ void matrices_tile(const Params& p, std::int64_t chun
 }
 
 template <typename Tile, bool kVector>
-__global__ void __launch_bounds__(Tile::kThreads, 3) matrices_kernel(const __grid_constant__ Params p) {
+__global__ void __launch_bounds__(Tile::kThreads, Tile::kDepth > 16 ? 3 : 4)
+    matrices_kernel(const __grid_constant__ Params p) {
   __shared__ device::TileMemory<Tile, Triangle::lower, 1> memory;
   device::wait_for_previous_grid();
-  const auto item = device::tile_item<Tile, Triangle::lower>(p.dims.chunks(), 1, p.dims.chunk, p.dims.chunk);
+  const auto item = device::tile_item_by_chunk<Tile, Triangle::lower>(p.dims.chunk, p.dims.chunk);
   matrices_tile<Tile, kVector>(p, item.chunk, item.i0, item.d0, memory);
 }
 
@@ -66,38 +67,49 @@ struct SharedRows {
   __device__ __forceinline__ float4 value(const float4& raw, int, int) const { return raw; }
 };
 
-/// Chunks of one row tile: base_dv and base_out of one column tile, base_dv staying in shared memory as the rows of the
-/// second product; the CTA after a chunk's column tiles makes its B and QB.
+/// Short chunks: a CTA makes base_dv and then base_out of one column tile, base_dv staying in shared memory as the rows
+/// of the second product; the CTA after a chunk's column tiles makes its B and QB. Shared: the tiles, then base_dv.
 template <typename Tile>
-__global__ void __launch_bounds__(Tile::kThreads, 3)
-    one_tile_kernel(const __grid_constant__ Params p, int column_tiles) {
-  __shared__ device::TileMemory<Tile, Triangle::lower, 1> memory;
-  __shared__ float4 base[Tile::kRows * Tile::kColumns / 4];
+__global__ void __launch_bounds__(Tile::kThreads, 4) chunk_kernel(const __grid_constant__ Params p, int column_tiles) {
+  using Memory = device::TileMemory<Tile, Triangle::lower, 1>;
+  auto& memory = *reinterpret_cast<Memory*>(device::dynamic_shared());
+  float* base = reinterpret_cast<float*>(device::dynamic_shared() + sizeof(Memory));
   device::wait_for_previous_grid();
   const std::int64_t chunk = blockIdx.x / static_cast<unsigned>(column_tiles + 1);
   const int c = p.dims.chunk, d = p.dims.head_dim;
   const int d0 = static_cast<int>(blockIdx.x % static_cast<unsigned>(column_tiles + 1)) * Tile::kColumns;
-  if (d0 >= d) return matrices_tile<Tile, true>(p, chunk, 0, 0, memory);
-  const device::TilePlace place{c, 0, d0, 0};
+  if (d0 >= column_tiles * Tile::kColumns) {
+    for (int i0 = 0; i0 < c; i0 += Tile::kRows)
+      for (int j0 = 0; j0 < c; j0 += Tile::kColumns) {
+        matrices_tile<Tile, true>(p, chunk, i0, j0, memory);
+        __syncthreads();
+      }
+    return;
+  }
   const device::Rows<true> s[1] = {{p.s + chunk * c * c, c, c}}, qk[1] = {{p.qk + chunk * c * c, c, c}};
   const device::ScaledRows<true> v{{p.v + chunk * c * d, c, d}, p.beta + chunk * c};
   const auto zero = [](auto& start) { device::clear(start); };
   float acc[1][Tile::kThreadRows][4];
-  device::triangular_tile<Tile, Triangle::lower, 1>(
-      memory, s, v, place, [] {}, zero, acc);
-  float* rows = reinterpret_cast<float*>(base);
+  for (int i0 = 0; i0 < c; i0 += Tile::kRows) {
+    device::triangular_tile<Tile, Triangle::lower, 1>(
+        memory, s, v, {c, i0, d0, 0}, [] {}, zero, acc);
 #pragma unroll
-  for (int r = 0; r < Tile::kThreadRows; ++r) {
-    const int i = Tile::template row<Triangle::lower>(r);
-    device::store_row<true>(rows + i * Tile::kColumns, Tile::x() * 4, Tile::kColumns, acc[0][r]);
-    if (i < c) device::store_row<true>(p.base_dv + (chunk * c + i) * d, d0 + Tile::x() * 4, d, acc[0][r]);
+    for (int r = 0; r < Tile::kThreadRows; ++r) {
+      const int i = i0 + Tile::template row<Triangle::lower>(r);
+      device::store_row<true>(base + i * Tile::kColumns, Tile::x() * 4, Tile::kColumns, acc[0][r]);
+      if (i < c) device::store_row<true>(p.base_dv + (chunk * c + i) * d, d0 + Tile::x() * 4, d, acc[0][r]);
+    }
+    __syncthreads();
   }
-  __syncthreads();
-  device::triangular_tile<Tile, Triangle::lower, 1>(
-      memory, qk, SharedRows<Tile>{rows, d0}, place, [] {}, zero, acc);
-  device::for_outputs<Tile, Triangle::lower>(place, [&](int r, int i, int column) {
-    device::store_row<true>(p.base_out + (chunk * c + i) * d, column, d, acc[0][r]);
-  });
+  for (int i0 = 0; i0 < c; i0 += Tile::kRows) {
+    const device::TilePlace place{c, i0, d0, 0};
+    device::triangular_tile<Tile, Triangle::lower, 1>(
+        memory, qk, SharedRows<Tile>{base, d0}, place, [] {}, zero, acc);
+    device::for_outputs<Tile, Triangle::lower>(place, [&](int r, int i, int column) {
+      device::store_row<true>(p.base_out + (chunk * c + i) * d, column, d, acc[0][r]);
+    });
+    __syncthreads();
+  }
 }
 
 // --- launchers -------------------------------------------------------------------------------------------------------
@@ -111,20 +123,23 @@ std::string refuse(const Params& p, const Device&) {
   return device::refuse_tiles(p.dims.chunks(), 1, c, c > d ? c : d);
 }
 
-/// A chunk is one row of wide tiles, and there are enough of them.
-bool one_tile(const Params& p, const LaunchContext& context) {
+/// base_dv of a column tile of a chunk of two row tiles still leaves room for four CTAs, and there are enough chunks.
+bool by_chunk(const Params& p, const LaunchContext& context) {
   const int c = p.dims.chunk, d = p.dims.head_dim;
-  return c <= device::WideTile::kRows &&
+  return c <= 2 * device::WideTile::kRows &&
          device::tile_kind(p.dims.chunks(), c, d, device::vectors_fit(c, d), context) == TileKind::wide;
 }
 int column_tiles(const Params& p) { return device::ceil_div(p.dims.head_dim, device::WideTile::kColumns); }
-device::LaunchShape one_tile_shape(const Params& p) {
-  return {dim3(static_cast<unsigned>(p.dims.chunks() * (column_tiles(p) + 1))), device::WideTile::kThreads, 0};
+device::LaunchShape chunk_shape(const Params& p) {
+  using Tile = device::WideTile;
+  const int rows = device::ceil_div(p.dims.chunk, Tile::kRows) * Tile::kRows;
+  return {dim3(static_cast<unsigned>(p.dims.chunks() * (column_tiles(p) + 1))), Tile::kThreads,
+          sizeof(device::TileMemory<Tile, Triangle::lower, 1>) + static_cast<std::size_t>(rows * Tile::kColumns) * 4};
 }
 
 void launch(const Params& p, const LaunchContext& context) {
-  if (one_tile(p, context))
-    return device::launch(one_tile_kernel<device::WideTile>, one_tile_shape(p), context, p, column_tiles(p));
+  if (by_chunk(p, context))
+    return device::launch(chunk_kernel<device::WideTile>, chunk_shape(p), context, p, column_tiles(p));
   const TileKind kind = matrices_kind(p, context);
   device::dispatch_tile(kind, [&]<typename Tile, bool kVector>() {
     device::launch(matrices_kernel<Tile, kVector>,
@@ -138,8 +153,8 @@ void launch(const Params& p, const LaunchContext& context) {
 
 std::string describe_launch(const Params& p, const LaunchContext& context) {
   const int c = p.dims.chunk, d = p.dims.head_dim;
-  if (one_tile(p, context))
-    return device::describe(one_tile_shape(p)) + ", " + device::name_of(TileKind::wide) + ", all products at once";
+  if (by_chunk(p, context))
+    return device::describe(chunk_shape(p)) + ", " + device::name_of(TileKind::wide) + ", all products of a chunk";
   const TileKind matrices = matrices_kind(p, context);
   const TileKind rows = device::tile_kind(p.dims.chunks(), c, d, device::vectors_fit(c, d), context);
   return "B and QB: " + device::describe(device::tile_shape(matrices, p.dims.chunks(), 1, c, c)) + ", " +

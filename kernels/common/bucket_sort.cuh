@@ -78,6 +78,21 @@ __device__ __forceinline__ void bucket_begins(const Team& team, const BucketTabl
   team.sync();
 }
 
+/// Up to four items by a network of five exchanges: no loop that some lanes run and others wait for.
+template <typename T>
+__device__ __forceinline__ void sort_four(T* items, int count) {
+  constexpr T kNone = ~T{0};
+  T a = items[0], b = items[1], c = count > 2 ? items[2] : kNone, d = count > 3 ? items[3] : kNone;
+  const auto exchange = [](T& low, T& high) {
+    const T smaller = min(low, high);
+    high = max(low, high), low = smaller;
+  };
+  exchange(a, b), exchange(c, d), exchange(a, c), exchange(b, d), exchange(b, c);
+  items[0] = a, items[1] = b;
+  if (count > 2) items[2] = c;
+  if (count > 3) items[3] = d;
+}
+
 template <typename T>
 __device__ __forceinline__ void insertion_sort(T* items, int count) {
   for (int i = 1; i < count; ++i) {
@@ -124,8 +139,10 @@ __device__ __forceinline__ void sort_buckets(const Team& team, const PackedList<
     const int begin = table.begin(bucket), count = table.end(bucket) - begin;
     if (count > kThreadItems)
       scratch.long_buckets[atomicAdd(scratch.long_count, 1)] = static_cast<std::uint16_t>(bucket);
-    else if (count > 1)
+    else if (count > 4)
       insertion_sort(list.items + begin, count);
+    else if (count > 1)
+      sort_four(list.items + begin, count);
   }
   team.sync();
   const int longs = *scratch.long_count;

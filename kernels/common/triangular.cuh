@@ -232,6 +232,8 @@ __device__ __forceinline__ void fold_tile(const Stage& stage, const TilePlace& p
 #pragma unroll
     for (int u = 0; u < 4; ++u)
       unpack(*reinterpret_cast<const float4*>(&stage.row[(k + u) * Stage::kRowStride + column]), x[u]);
+    const bool begun = !kColumnBound || place.k0 + k >= place.d0 + column;
+    const bool past = !kColumnBound || place.k0 + k > place.d0 + column;
 #pragma unroll
     for (int q = 0; q < kProducts; ++q) {
       float m[Tile::kThreadRows][4];
@@ -246,8 +248,7 @@ __device__ __forceinline__ void fold_tile(const Stage& stage, const TilePlace& p
           const bool inside = !masked || (kTriangle == Triangle::lower ? at <= i : at >= i && at < place.chunk);
 #pragma unroll
           for (int s = 0; s < 4; ++s)
-            if (inside && (!masked || !kColumnBound || at >= place.d0 + column + s))
-              acc[q][r][s] = fma_rn(m[r][u], x[u][s], acc[q][r][s]);
+            if (inside && (u >= s ? begun : past)) acc[q][r][s] = fma_rn(m[r][u], x[u][s], acc[q][r][s]);
         }
       }
     }
@@ -262,7 +263,7 @@ __device__ __forceinline__ void fold_triangle(const Stage& stage, const TilePlac
   const auto fold = [&]<RowRange kRange>() {
     fold_tile<Tile, kTriangle, kProducts, kRange, kColumnBound>(stage, place, depth, acc);
   };
-  if constexpr (kParts == 4 && !kColumnBound) {  // sizes are multiples of 4: no term past the chunk
+  if constexpr (kParts == 4) {  // sizes are multiples of 4: no term past the chunk
     switch ((place.k0 - place.i0) / Tile::kDepth) {
       case 0: return fold.template operator()<diagonal_rows<Tile, kTriangle, 0>()>();
       case 1: return fold.template operator()<diagonal_rows<Tile, kTriangle, 1>()>();

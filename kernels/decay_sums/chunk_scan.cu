@@ -94,9 +94,10 @@ __device__ __forceinline__ void write_records(const Params& p, const Side& side,
       Record write{at[b].payload, 0, 0.0f, 1.0f}, undo = write;
       if (i < side.valid) {
         const int e = entry_at(at[b].payload, side.entries);
-        const float cpe = exp_rn(sums.total[e]);
+        const float cpe = exp_rn(sums.total[e]), k_weight = decayed(at[b].strength, sums.log_k[e]);
         write = {at[b].payload, at[b].slot, decayed(at[b].strength, sums.rex[e]), cpe};
-        undo = {at[b].payload, at[b].slot, undo_scale(at[b].beta, decayed(at[b].strength, sums.log_k[e])), cpe};
+        undo = {at[b].payload, at[b].slot, undo_scale(at[b].beta, k_weight), cpe};
+        sums.total[e] = k_weight;  // its total is used up
       }
       p.write_record[side.at + i] = write;
       p.undo_record[side.at + i] = undo;
@@ -110,14 +111,14 @@ __device__ __forceinline__ void write_entries(const Params& p, const Side& side,
   in_entries(side.positions, load, [&](int e, float k) {
     const bool valid = e < side.valid;
     const float log_k = valid ? sums.log_k[e] : 0.0f, rex = valid ? sums.rex[e] : 0.0f;
-    store_entry(p, side.at + e, log_k, rex, valid ? decayed(k, log_k) : 0.0f, valid ? decayed(k, rex) : 0.0f);
+    store_entry(p, side.at + e, log_k, rex, valid ? sums.total[e] : 0.0f, valid ? decayed(k, rex) : 0.0f);
   });
 }
 
-/// Read records in sorted order; log_q by entry goes to shared memory.
+/// Read records in sorted order; log_q and the weights by entry go to shared memory.
 template <typename V>
 __device__ __forceinline__ void read_records(const Params& p, const Side& side, const Side& writes, const float* log_k,
-                                             float* log_q) {
+                                             float* log_q, float* q_weight) {
   const int threads = static_cast<int>(blockDim.x);
   for (int base = static_cast<int>(threadIdx.x); base < side.positions; base += kAhead * threads) {
     Position at[kAhead] = {};
@@ -145,22 +146,24 @@ __device__ __forceinline__ void read_records(const Params& p, const Side& side, 
         }
         record = {at[b].payload, at[b].slot, decayed(at[b].strength, log), 0.0f};
       }
-      log_q[entry_at(at[b].payload, side.entries)] = log;
+      const int e = entry_at(at[b].payload, side.entries);
+      log_q[e] = log;
+      q_weight[e] = record.scale;
       p.read_record[side.at + i] = record;
     }
   }
 }
 
-template <typename V>
-__device__ __forceinline__ void read_entries(const Params& p, const Side& side, const float* log_q) {
-  const auto load = [&](int e) { return e < side.valid ? strength_at<V>(p.q.data, side.at + e) : 0.0f; };
-  in_entries(side.positions, load, [&](int e, float q) {
+__device__ __forceinline__ void read_entries(const Params& p, const Side& side, const float* log_q,
+                                             const float* q_weight) {
+  for (int e = static_cast<int>(threadIdx.x); e < side.positions; e += static_cast<int>(blockDim.x)) {
     p.log_q[side.at + e] = log_q[e];
-    device::set_value(p.q_weight, side.at + e, e < side.valid ? decayed(q, log_q[e]) : 0.0f);
-  });
+    device::set_value(p.q_weight, side.at + e, q_weight[e]);
+  }
 }
 
-/// grid: chunks. Shared: log_k, rex, total of the writes; log_q of the reads follows log_k. V: of k and q.
+/// grid: chunks. Shared: log_k, rex, total of the writes; log_q and the weights of the reads follow log_k. V: of k and
+/// q.
 template <typename V>
 __global__ void __launch_bounds__(1024, 2) chunk_scan_kernel(const __grid_constant__ Params p) {
   device::wait_for_previous_grid();
@@ -182,11 +185,13 @@ __global__ void __launch_bounds__(1024, 2) chunk_scan_kernel(const __grid_consta
   });
   __syncthreads();
   write_records<V>(p, writes, sums, p.beta + tokens);
-  write_entries<V>(p, writes, sums);
-  __syncthreads();  // log_q takes the place of rex
-  read_records<V>(p, reads, writes, sums.log_k, sums.rex);
   __syncthreads();
-  read_entries<V>(p, reads, sums.rex);
+  write_entries<V>(p, writes, sums);
+  __syncthreads();  // the reads take the place of rex and total
+  float *log_q = shared + n, *q_weight = log_q + reads.positions;
+  read_records<V>(p, reads, writes, sums.log_k, log_q, q_weight);
+  __syncthreads();
+  read_entries(p, reads, log_q, q_weight);
 }
 
 // --- launchers -------------------------------------------------------------------------------------------------------
@@ -197,7 +202,7 @@ device::LaunchShape shape_of(const Params& p, const Geometry& geometry) {
   // 8 entries a thread: four CTAs of 512 threads (or two of 1024) fill a multiprocessor.
   int threads = largest <= 1024 ? 128 : (largest <= 4096 ? 512 : 1024);
   if (geometry.warps >= 1 && geometry.warps <= 32) threads = 32 * geometry.warps;
-  const int floats = reads > 2 * writes ? writes + reads : 3 * writes;
+  const int floats = writes + 2 * largest;
   return {dim3(static_cast<unsigned>(p.dims.chunks())), threads, static_cast<std::size_t>(floats) * 4};
 }
 

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "kernels/common/launch.h"
+#include "kernels/common/prefetch.cuh"
 #include "kernels/interactions/pairs.cuh"
 
 namespace sdm::interactions {
@@ -8,12 +9,13 @@ namespace {
 
 /// Four CTAs of 384 threads fit a multiprocessor at 40 registers: 512 chunks are one wave on 132 of them.
 constexpr int kFewThreads = 384, kManyThreads = 1024;
-constexpr int kBlocks = 2;  // of 32 entries of a token, for each operand, at a time
+constexpr int kBlocks = 2;   // of 32 entries of a token, for each operand, at a time
+constexpr int kListed = 64;  // pairs of these blocks that are added together
 
 /// A warp's part of shared memory.
 struct WarpMemory {
   float* rows;   // [2][C]: of A and of QK
-  Listed* list;  // [32]
+  Listed* list;  // [kListed]
 };
 
 // --- kernels ---------------------------------------------------------------------------------------------------------
@@ -55,24 +57,32 @@ __device__ __forceinline__ RowBlocks load_blocks(const Members& members, std::in
   return row;
 }
 
-/// Few pairs, of groups of two mostly: those of all blocks are listed and added together.
-__device__ __forceinline__ void add_listed(const Members& members, const RowBlocks& row, int total,
+/// Few pairs: those of all blocks are listed and added together, 32 at a time.
+__device__ __forceinline__ void add_listed(const Members& members, const RowBlocks& row, bool longer, int total,
                                            const WarpMemory& memory) {
   const unsigned below = (1u << device::lane_id()) - 1u;
   int listed = 0;
   const auto list = [&](const RowEntry& e, int of) {
-    const unsigned todo = __ballot_sync(device::kWholeWarp, e.count > 0);
-    if (e.count > 0) memory.list[listed + __popc(todo & below)] = {e.x, e.log_x, e.first, of};
-    listed += __popc(todo);
+    if (!longer) {
+      const unsigned todo = __ballot_sync(device::kWholeWarp, e.count > 0);
+      if (e.count > 0) memory.list[listed + __popc(todo & below)] = {e.x, e.log_x, e.first, of};
+      listed += __popc(todo);
+    } else {
+      const int end = device::warp_inclusive_sum(e.count);
+      for (int m = 0; m < e.count; ++m) memory.list[listed + end - e.count + m] = {e.x, e.log_x, e.first + m, of};
+      listed += __shfl_sync(device::kWholeWarp, end, 31);
+    }
   };
 #pragma unroll
   for (int b = 0; b < kBlocks; ++b) list(row.writes[b], 0);
 #pragma unroll
   for (int b = 0; b < kBlocks; ++b) list(row.reads[b], members.p.dims.chunk);
   __syncwarp();
-  const bool active = device::lane_id() < total;
-  const Listed mine = memory.list[active ? device::lane_id() : 0];
-  add_pairs_of_lanes(members, active, mine.x, mine.log_x, mine.member, memory.rows + mine.row);
+  for (int base = 0; base < total; base += 32) {
+    const bool active = base + device::lane_id() < total;
+    const Listed mine = memory.list[active ? base + device::lane_id() : 0];
+    add_pairs_of_lanes(members, active, mine.x, mine.log_x, mine.member, memory.rows + mine.row);
+  }
 }
 
 /// Row `token` of A (own entries against the earlier members of their groups) and of QK (own reads against the members
@@ -84,23 +94,37 @@ __device__ __forceinline__ void pair_row(const Members& members, std::int64_t re
   const std::int64_t read_at = read_chunk + std::int64_t{token} * dims.reads;
   for (int base = 0; base < max(dims.writes, dims.reads); base += 32 * kBlocks) {
     const RowBlocks row = load_blocks(members, write_at, read_at, token, base);
-    int entries = 0;
+    int pairs = 0;
     bool longer = false;
 #pragma unroll
     for (int b = 0; b < kBlocks; ++b) {
-      entries += (row.writes[b].count > 0 ? 1 : 0) + (row.reads[b].count > 0 ? 1 : 0);
+      pairs += row.writes[b].count + row.reads[b].count;
       longer |= row.writes[b].count > 1 || row.reads[b].count > 1;
     }
-    const int total = __reduce_add_sync(device::kWholeWarp, entries);
+    const int total = __reduce_add_sync(device::kWholeWarp, pairs);
     if (total == 0) continue;
-    if (total <= 32 && !__any_sync(device::kWholeWarp, longer)) {
-      add_listed(members, row, total, memory);
+    if (total <= kListed) {
+      add_listed(members, row, __any_sync(device::kWholeWarp, longer) != 0, total, memory);
       continue;
     }
 #pragma unroll
     for (int b = 0; b < kBlocks; ++b) add_pairs(members, row.writes[b], memory.rows);
 #pragma unroll
     for (int b = 0; b < kBlocks; ++b) add_pairs(members, row.reads[b], memory.rows + dims.chunk);
+  }
+}
+
+/// Brings a row's entries to L2 while the row before it is worked on.
+__device__ __forceinline__ void prefetch_row(const Params& p, std::int64_t write_at, std::int64_t read_at) {
+  constexpr int kLine = 32;  // 4-byte values
+  const int first = kLine * device::lane_id();
+  if (first < p.dims.writes) {
+    device::prefetch_l2(p.writes.position + write_at + first);
+    device::prefetch_l2(p.log_k + write_at + first);
+  }
+  if (first < p.dims.reads) {
+    device::prefetch_l2(p.reads.position + read_at + first);
+    device::prefetch_l2(p.log_q + read_at + first);
   }
 }
 
@@ -115,8 +139,8 @@ __global__ void __launch_bounds__(kThreads, kThreads == kFewThreads ? 4 : 1)
   const int valid_tokens = p.dims.valid_tokens_of_chunk(chunk), n = p.dims.write_positions();
   const int warps = static_cast<int>(blockDim.x / 32);
   auto* list = reinterpret_cast<Listed*>(device::dynamic_shared());
-  float* rows = reinterpret_cast<float*>(list + 32 * warps);
-  const WarpMemory memory{rows + device::warp_id() * 2 * c, list + 32 * device::warp_id()};
+  float* rows = reinterpret_cast<float*>(list + kListed * warps);
+  const WarpMemory memory{rows + device::warp_id() * 2 * c, list + kListed * device::warp_id()};
   Members members{p, p.writes.payload + chunk * n, chunk * n, valid_tokens * p.dims.writes};
   if constexpr (kStaged) {
     auto* staged = reinterpret_cast<std::uint32_t*>(rows + warps * 2 * c);
@@ -124,13 +148,19 @@ __global__ void __launch_bounds__(kThreads, kThreads == kFewThreads ? 4 : 1)
       device::copy_async<4>(staged + i, members.payload + i);
     device::commit_copies();
     members.payload = staged;
+    for (int i = 32 * static_cast<int>(threadIdx.x); i < p.dims.read_positions();
+         i += 32 * static_cast<int>(blockDim.x))
+      device::prefetch_l2(p.reads.match + chunk * p.dims.read_positions() + i);
   }
   for (int j = device::lane_id(); j < 2 * c; j += 32) memory.rows[j] = 0.0f;
   if constexpr (kStaged) device::wait_copies_but(0);
   __syncthreads();
   const int end = min(begin + tokens, c);
+  const std::int64_t read_chunk = chunk * p.dims.read_positions();
   for (int token = begin + device::warp_id(); token < end; token += warps) {
-    if (token < valid_tokens) pair_row(members, chunk * p.dims.read_positions(), token, memory);
+    if (const int next = token + warps; next < min(end, valid_tokens))
+      prefetch_row(p, members.at + std::int64_t{next} * p.dims.writes, read_chunk + std::int64_t{next} * p.dims.reads);
+    if (token < valid_tokens) pair_row(members, read_chunk, token, memory);
     __syncwarp();
     const std::int64_t out = (chunk * c + token) * c;
     for (int j = device::lane_id(); j < c; j += 32) {  // out, and zeros for the next row
@@ -157,7 +187,7 @@ Plan plan_of(const Params& p, const LaunchContext& context) {
   int warps = kFewThreads / 32;
   // Payloads past a third of a multiprocessor leave room for one CTA or two: these get more warps.
   const auto bytes = [&](std::size_t w, bool staged) {
-    return w * (32 * sizeof(Listed) + 2 * c * 4) + (staged ? n * 4 : 0);
+    return w * (kListed * sizeof(Listed) + 2 * c * 4) + (staged ? n * 4 : 0);
   };
   if (3 * (bytes(kFewThreads / 32, true) + kReserved) > context.device.shared_memory_per_multiprocessor)
     warps = kManyThreads / 32;

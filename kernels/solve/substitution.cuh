@@ -53,20 +53,31 @@ __device__ __forceinline__ void read_panel(const float* at, float (&l)[kRows]) {
   }
 }
 
-/// The block's rows of column c: folds over k < i0 from `history` (this column of S, stride kColumns, row c first),
-/// then within the block. Leaves S[i0 + r][c] in s.
-template <int kRows>
-__device__ __forceinline__ void substitute(const float* panel, const float* history, int i0, int c, int first_row,
-                                           float (&s)[kRows]) {
-  float acc[kRows] = {};
+/// Folds k = from .. to-1 into the block's rows; all lanes of a warp take the same k, so that a panel is read once a warp.
+/// kMasked: columns after k have no term yet.
+template <int kRows, bool kMasked>
+__device__ __forceinline__ void fold_history(const float* panel, const float* history, int from, int to, int c,
+                                             int first_row, float (&acc)[kRows]) {
 #pragma unroll 8
-  for (int k = c; k < i0; ++k) {
+  for (int k = from; k < to; ++k) {
     const float earlier = history[(k - first_row) * kColumns];
     float l[kRows];
     read_panel<kRows>(panel + k * kRows, l);
 #pragma unroll
-    for (int r = 0; r < kRows; ++r) acc[r] = fma_rn(l[r], earlier, acc[r]);
+    for (int r = 0; r < kRows; ++r)
+      if (!kMasked || k >= c) acc[r] = fma_rn(l[r], earlier, acc[r]);
   }
+}
+
+/// The block's rows of column c: folds over k < i0 from `history` (this column of S, stride kColumns, row first_row
+/// first), then within the block. Leaves S[i0 + r][c] in s. `warp_column`: the first column of the warp.
+template <int kRows>
+__device__ __forceinline__ void substitute(const float* panel, const float* history, int i0, int c, int warp_column,
+                                           int first_row, float (&s)[kRows]) {
+  float acc[kRows] = {};
+  const int all = min(warp_column + 32, i0);
+  fold_history<kRows, true>(panel, history, warp_column, all, c, first_row, acc);
+  fold_history<kRows, false>(panel, history, max(all, warp_column), i0, c, first_row, acc);
 #pragma unroll
   for (int r = 0; r < kRows; ++r) {
 #pragma unroll
@@ -107,7 +118,7 @@ __global__ void __launch_bounds__(kColumns) substitution_kernel(const __grid_con
     if (i0 + kRows < chunk) fetch_panel<kRows>(a, chunk, i0 + kRows, start, panels + (buffer ^ 1) * panel_size);
     if (c >= chunk) continue;
     float out[kRows];
-    substitute<kRows>(panel, history, i0, c, c0, out);
+    substitute<kRows>(panel, history, i0, c, c & ~31, c0, out);
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
       if (i0 + r >= chunk) break;

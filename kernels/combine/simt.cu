@@ -68,24 +68,23 @@ struct SharedRows {
 };
 
 /// Short chunks: a CTA makes base_dv and then base_out of one column tile, base_dv staying in shared memory as the rows
-/// of the second product; the CTA after a chunk's column tiles makes its B and QB. Shared: the tiles, then base_dv.
+/// of the second product. The tiles of B and QB come last: they are short, and fill the tail. Shared: the tiles, then
+/// base_dv.
 template <typename Tile>
 __global__ void __launch_bounds__(Tile::kThreads, 4) chunk_kernel(const __grid_constant__ Params p, int column_tiles) {
   using Memory = device::TileMemory<Tile, Triangle::lower, 1>;
   auto& memory = *reinterpret_cast<Memory*>(device::dynamic_shared());
   float* base = reinterpret_cast<float*>(device::dynamic_shared() + sizeof(Memory));
   device::wait_for_previous_grid();
-  const std::int64_t chunk = blockIdx.x / static_cast<unsigned>(column_tiles + 1);
   const int c = p.dims.chunk, d = p.dims.head_dim;
-  const int d0 = static_cast<int>(blockIdx.x % static_cast<unsigned>(column_tiles + 1)) * Tile::kColumns;
-  if (d0 >= column_tiles * Tile::kColumns) {
-    for (int i0 = 0; i0 < c; i0 += Tile::kRows)
-      for (int j0 = 0; j0 < c; j0 += Tile::kColumns) {
-        matrices_tile<Tile, true>(p, chunk, i0, j0, memory);
-        __syncthreads();
-      }
-    return;
+  const unsigned products = static_cast<unsigned>(p.dims.chunks()) * static_cast<unsigned>(column_tiles);
+  if (blockIdx.x >= products) {
+    const auto tiles = static_cast<unsigned>((c + Tile::kRows - 1) / Tile::kRows), item = blockIdx.x - products;
+    return matrices_tile<Tile, true>(p, item / (tiles * tiles), static_cast<int>(item / tiles % tiles) * Tile::kRows,
+                                     static_cast<int>(item % tiles) * Tile::kColumns, memory);
   }
+  const std::int64_t chunk = blockIdx.x / static_cast<unsigned>(column_tiles);
+  const int d0 = static_cast<int>(blockIdx.x % static_cast<unsigned>(column_tiles)) * Tile::kColumns;
   const device::Rows<true> s[1] = {{p.s + chunk * c * c, c, c}}, qk[1] = {{p.qk + chunk * c * c, c, c}};
   const device::ScaledRows<true> v{{p.v + chunk * c * d, c, d}, p.beta + chunk * c};
   const auto zero = [](auto& start) { device::clear(start); };
@@ -132,8 +131,8 @@ bool by_chunk(const Params& p, const LaunchContext& context) {
 int column_tiles(const Params& p) { return device::ceil_div(p.dims.head_dim, device::WideTile::kColumns); }
 device::LaunchShape chunk_shape(const Params& p) {
   using Tile = device::WideTile;
-  const int rows = device::ceil_div(p.dims.chunk, Tile::kRows) * Tile::kRows;
-  return {dim3(static_cast<unsigned>(p.dims.chunks() * (column_tiles(p) + 1))), Tile::kThreads,
+  const int tiles = device::ceil_div(p.dims.chunk, Tile::kRows), rows = tiles * Tile::kRows;
+  return {dim3(static_cast<unsigned>(p.dims.chunks() * (column_tiles(p) + tiles * tiles))), Tile::kThreads,
           sizeof(device::TileMemory<Tile, Triangle::lower, 1>) + static_cast<std::size_t>(rows * Tile::kColumns) * 4};
 }
 

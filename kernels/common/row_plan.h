@@ -71,7 +71,9 @@ inline bool rows_return(const Dims& dims, std::int32_t entries) {
   return 4 * std::int64_t{dims.chunk} * entries >= dims.slots;
 }
 
-/// Lanes of a row group where rows return and slices are free (gather's; gather_grad's dots fix theirs).
+/// Lanes of a row group where rows return and slices are free (gather's; gather_grad's dots fix theirs). With 4 parts a
+/// token, two or three slices of 256 bytes of one stream are in flight, and rows are found again in L2: flagship gather
+/// took 3.2 ms on an H200, 3.9 with 32 lanes and 1 part; of 1024 tokens, 0.81 ms, 0.82 with 8 parts, 0.97 with 8 lanes.
 inline constexpr std::int32_t kNarrowLanes = 16;
 
 /// `entries`: of a token, summed over operands. `warps` a CTA, 0 for the most. `lanes`: at most, where rows return.

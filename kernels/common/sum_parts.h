@@ -13,7 +13,8 @@ namespace sdm::host {
 inline constexpr std::int64_t kStreamThreads = 8192, kSliceThreads = 32768;
 
 /// The number of parts: a power of two, enough for `owners` sums, each of `vectors` 16-byte vectors, to make `threads`
-/// threads; at least 8 entries a part. The number of streams has no say, so a stream's bits do not depend on its neighbours.
+/// threads; at least 8 entries a part. The number of streams has no say, so a stream's bits do not depend on its
+/// neighbours.
 inline std::int32_t sum_groups(std::int64_t owners, std::int64_t vectors, int entries,
                                std::int64_t threads = kStreamThreads) {
   std::int32_t groups = 1;

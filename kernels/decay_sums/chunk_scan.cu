@@ -173,7 +173,9 @@ __global__ void __launch_bounds__(1024, 2) chunk_scan_kernel(const __grid_consta
   float* shared = reinterpret_cast<float*>(device::dynamic_shared());
   const Sums sums{shared, shared + n, shared + 2 * n};
   const std::int64_t tokens = chunk * p.dims.chunk;
-  const auto gate_of = [&](int e) { return p.g[p.gate == Gate::write ? writes.at + e : tokens + e / writes.entries]; };
+  const device::Divider by_token(writes.entries);
+  const float* gates = p.g + (p.gate == Gate::write ? writes.at : tokens);
+  const auto gate_of = [&](int e) { return gates[p.gate == Gate::write ? e : by_token.quotient(e)]; };
   in_entries(writes.valid, gate_of, [&](int e, float gate) {
     sums.log_k[e] = sums.total[e] = gate;
     sums.rex[e] = 0.0f;

@@ -1,4 +1,3 @@
-#include <cstdlib>
 #include <cstring>
 
 #include "kernels/common/row_plan.h"
@@ -46,7 +45,6 @@ void stash_token(const Params& p, std::int64_t row) {
 }  // namespace
 
 std::int32_t groups_for(const Dims& dims, DType bank) {
-  if (std::getenv("SDM_G")) return std::atoi(std::getenv("SDM_G"));
   const std::int64_t owners = 2 * std::int64_t{dims.chunk};
   const int entries = std::min(dims.writes, dims.reads);
   if (cut_row(dims.head_dim, bank).slices > 1 && rows_return(dims, dims.writes + dims.reads))

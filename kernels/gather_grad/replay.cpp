@@ -1,4 +1,3 @@
-#include "kernels/common/row_plan.h"
 #include "kernels/common/sum_parts.h"
 #include "kernels/gather_grad/gather_grad.h"
 
@@ -47,10 +46,6 @@ DotShape dot_shape(std::int32_t head_dim, DType grad) {
 }
 
 std::int32_t groups_for(const Dims& dims, DType grad) {
-  if (std::getenv("SDM_GG")) return std::atoi(std::getenv("SDM_GG"));
-  const RowCut cut = cut_row(dims.head_dim, grad);
-  if (cut.slices > 1 && rows_return(dims, dims.writes))
-    return host::sum_groups(dims.chunk, cut.lanes, dims.writes, host::kSliceThreads);
   return host::sum_groups(dims.chunk, host::row_vectors(dims.head_dim, grad), dims.writes);
 }
 

@@ -15,18 +15,14 @@ struct Segment {
   int valid;        // sorted positions that are no padding
   std::int64_t at;  // of the chunk's first position
   std::int64_t chunk;
-  std::int32_t base;      // first absolute row of the stream
-  std::uint32_t inverse;  // ceil(2^32 / entries), 0 for one entry a token
+  std::int32_t base;  // first absolute row of the stream
+  device::Divider by_token;
   const std::int32_t*
       low_word;  // of the chunk's first index; rows are below 2^31, so the low word of an i64 is the row
   int words;     // 32-bit words an index
 
   __device__ __forceinline__ std::uint32_t slot_of(int entry) const {
     return static_cast<std::uint32_t>(low_word[std::int64_t{entry} * words] - base);
-  }
-  /// entry / entries, exact below 2^16: the product is off by less than 2^16 * 2^8 of 2^32.
-  __device__ __forceinline__ int token_of_entry(int entry) const {
-    return inverse == 0 ? entry : static_cast<int>(__umulhi(static_cast<std::uint32_t>(entry), inverse));
   }
 };
 
@@ -42,13 +38,12 @@ __device__ __forceinline__ Segment segment_of(const Params& p, std::int64_t chun
             0,
             chunk,
             static_cast<std::int32_t>(chunk % p.dims.streams * p.dims.slots),
-            0,
+            device::Divider(is_write ? p.dims.writes : p.dims.reads),
             nullptr,
             1};
   s.positions = p.dims.chunk * s.entries;
   s.valid = p.dims.valid_tokens_of_chunk(chunk) * s.entries;
   s.at = chunk * s.positions;
-  s.inverse = s.entries == 1 ? 0 : 0xffffffffu / static_cast<std::uint32_t>(s.entries) + 1u;
   s.words = s.index.dtype == DType::i64 ? 2 : 1;
   s.low_word = static_cast<const std::int32_t*>(s.index.data) + s.at * s.words;
   return s;
@@ -111,7 +106,7 @@ __device__ __forceinline__ void write_segment(const Team& team, const Segment& s
   for (int i = team.thread; i < s.positions; i += team.threads) {
     const bool invalid = i >= s.valid;
     const device::SortItem item = invalid ? device::SortItem{0, static_cast<std::uint32_t>(i)} : items.get(i);
-    const int entry = static_cast<int>(item.entry), token = s.token_of_entry(entry), first = first_of(mask, i);
+    const int entry = static_cast<int>(item.entry), token = s.by_token.quotient(entry), first = first_of(mask, i);
     const bool last = i + 1 == s.positions || ((mask[(i + 1) / 32] >> ((i + 1) % 32)) & 1u) != 0;
     s.groups.payload[s.at + i] = make_payload(first == i, last, i - first, invalid, token, entry - token * s.entries);
     s.groups.slot[s.at + i] = invalid ? 0 : s.base + static_cast<std::int32_t>(item.key);

@@ -12,21 +12,14 @@ constexpr int kFewThreads = 384, kManyThreads = 1024;
 constexpr int kBlocks = 2;   // of 32 entries of a token, for each operand, at a time
 constexpr int kListed = 64;  // pairs of these blocks that are added together
 
-/// A warp's part of shared memory.
-struct WarpMemory {
-  float* rows;   // [2][C]: of A and of QK
-  Listed* list;  // [kListed]
-};
-
 // --- kernels ---------------------------------------------------------------------------------------------------------
 
 /// Entries base .. base + 32*kBlocks - 1 of a token, 32 a block; all loads of a kind are in flight together.
 struct RowBlocks {
-  RowEntry writes[kBlocks], reads[kBlocks];
+  EntryMembers writes[kBlocks], reads[kBlocks];
 };
 
-__device__ __forceinline__ RowBlocks load_blocks(const Members& members, std::int64_t write_at, std::int64_t read_at,
-                                                 int token, int base) {
+__device__ __forceinline__ RowBlocks load_blocks(const Members& members, const PairRow& at, int token, int base) {
   const Params& p = members.p;
   RowBlocks row;
   int write_position[kBlocks], read_position[kBlocks];
@@ -34,66 +27,55 @@ __device__ __forceinline__ RowBlocks load_blocks(const Members& members, std::in
 #pragma unroll
   for (int b = 0; b < kBlocks; ++b) {
     const int n = first + 32 * b;
-    write_position[b] = n < p.dims.writes ? p.writes.position[write_at + n] : -1;
-    read_position[b] = n < p.dims.reads ? p.reads.position[read_at + n] : -1;
+    write_position[b] = n < p.dims.writes ? p.writes.position[at.write_at + n] : -1;
+    read_position[b] = n < p.dims.reads ? p.reads.position[at.read_at + n] : -1;
   }
-  const std::int64_t read_chunk = read_at - std::int64_t{token} * p.dims.reads;
+  const std::int32_t* match = p.reads.match + (at.read_at - std::int64_t{token} * p.dims.reads);
 #pragma unroll
   for (int b = 0; b < kBlocks; ++b) {
-    row.reads[b].first = read_position[b] >= 0 ? p.reads.match[read_chunk + read_position[b]] : -1;
+    row.reads[b].first = read_position[b] >= 0 ? match[read_position[b]] : -1;
     if (write_position[b] < 0) continue;
     row.writes[b].count = distance_of(members.payload[write_position[b]]);
     row.writes[b].first = write_position[b] - row.writes[b].count;
   }
 #pragma unroll
-  for (int b = 0; b < kBlocks; ++b) {
-    const int n = first + 32 * b;
+  for (int b = 0; b < kBlocks; ++b)
     if (row.reads[b].first >= 0) row.reads[b].count = members_until(members, row.reads[b].first, token);
-    if (row.writes[b].count > 0)
-      row.writes[b].x = device::value_at(p.k, write_at + n), row.writes[b].log_x = p.log_k[write_at + n];
-    if (row.reads[b].count > 0)
-      row.reads[b].x = device::value_at(p.q, read_at + n), row.reads[b].log_x = p.log_q[read_at + n];
-  }
   return row;
 }
 
-/// Few pairs: those of all blocks are listed and added together, 32 at a time.
-__device__ __forceinline__ void add_listed(const Members& members, const RowBlocks& row, bool longer, int total,
-                                           const WarpMemory& memory) {
+/// Few pairs: those of all blocks are listed and added together, 32 at a time. `longer`: some entry has several.
+__device__ __forceinline__ void add_listed(const Members& members, const PairRow& at, const RowBlocks& row, int base,
+                                           bool longer, int total, Pair* list) {
   const unsigned below = (1u << device::lane_id()) - 1u;
   int listed = 0;
-  const auto list = [&](const RowEntry& e, int of) {
+  const auto append = [&](const EntryMembers& e, int entry) {
     if (!longer) {
       const unsigned todo = __ballot_sync(device::kWholeWarp, e.count > 0);
-      if (e.count > 0) memory.list[listed + __popc(todo & below)] = {e.x, e.log_x, e.first, of};
+      if (e.count > 0) list[listed + __popc(todo & below)] = {entry, e.first};
       listed += __popc(todo);
     } else {
       const int end = device::warp_inclusive_sum(e.count);
-      for (int m = 0; m < e.count; ++m) memory.list[listed + end - e.count + m] = {e.x, e.log_x, e.first + m, of};
+      for (int m = 0; m < e.count; ++m) list[listed + end - e.count + m] = {entry, e.first + m};
       listed += __shfl_sync(device::kWholeWarp, end, 31);
     }
   };
+  const int first = base + device::lane_id();
 #pragma unroll
-  for (int b = 0; b < kBlocks; ++b) list(row.writes[b], 0);
+  for (int b = 0; b < kBlocks; ++b) append(row.writes[b], first + 32 * b);
 #pragma unroll
-  for (int b = 0; b < kBlocks; ++b) list(row.reads[b], members.p.dims.chunk);
+  for (int b = 0; b < kBlocks; ++b) append(row.reads[b], kOfReads + first + 32 * b);
   __syncwarp();
-  for (int base = 0; base < total; base += 32) {
-    const bool active = base + device::lane_id() < total;
-    const Listed mine = memory.list[active ? base + device::lane_id() : 0];
-    add_pairs_of_lanes(members, active, mine.x, mine.log_x, mine.member, memory.rows + mine.row);
-  }
+  for (int i = device::lane_id(); i - device::lane_id() < total; i += 32)
+    add_pairs_of_lanes(members, at, i < total, list[i < total ? i : 0]);
 }
 
 /// Row `token` of A (own entries against the earlier members of their groups) and of QK (own reads against the members
-/// of their slot's write group up to the own token).
-__device__ __forceinline__ void pair_row(const Members& members, std::int64_t read_chunk, int token,
-                                         const WarpMemory& memory) {
+/// of their slot's write group up to the own token). `list`: the warp's, [kListed].
+__device__ __forceinline__ void make_row(const Members& members, const PairRow& at, int token, Pair* list) {
   const Dims& dims = members.p.dims;
-  const std::int64_t write_at = members.at + std::int64_t{token} * dims.writes;
-  const std::int64_t read_at = read_chunk + std::int64_t{token} * dims.reads;
   for (int base = 0; base < max(dims.writes, dims.reads); base += 32 * kBlocks) {
-    const RowBlocks row = load_blocks(members, write_at, read_at, token, base);
+    const RowBlocks row = load_blocks(members, at, token, base);
     int pairs = 0;
     bool longer = false;
 #pragma unroll
@@ -104,13 +86,14 @@ __device__ __forceinline__ void pair_row(const Members& members, std::int64_t re
     const int total = __reduce_add_sync(device::kWholeWarp, pairs);
     if (total == 0) continue;
     if (total <= kListed) {
-      add_listed(members, row, __any_sync(device::kWholeWarp, longer) != 0, total, memory);
+      add_listed(members, at, row, base, __any_sync(device::kWholeWarp, longer) != 0, total, list);
       continue;
     }
+    const int first = base + device::lane_id();
 #pragma unroll
-    for (int b = 0; b < kBlocks; ++b) add_pairs(members, row.writes[b], memory.rows);
+    for (int b = 0; b < kBlocks; ++b) add_pairs(members, at, row.writes[b], first + 32 * b);
 #pragma unroll
-    for (int b = 0; b < kBlocks; ++b) add_pairs(members, row.reads[b], memory.rows + dims.chunk);
+    for (int b = 0; b < kBlocks; ++b) add_pairs(members, at, row.reads[b], kOfReads + first + 32 * b);
   }
 }
 
@@ -138,35 +121,41 @@ __global__ void __launch_bounds__(kThreads, kThreads == kFewThreads ? 4 : 1)
   const int begin = static_cast<int>(blockIdx.x % static_cast<unsigned>(blocks)) * tokens, c = p.dims.chunk;
   const int valid_tokens = p.dims.valid_tokens_of_chunk(chunk), n = p.dims.write_positions();
   const int warps = static_cast<int>(blockDim.x / 32);
-  auto* list = reinterpret_cast<Listed*>(device::dynamic_shared());
-  float* rows = reinterpret_cast<float*>(list + kListed * warps);
-  const WarpMemory memory{rows + device::warp_id() * 2 * c, list + kListed * device::warp_id()};
+  auto* lists = reinterpret_cast<Pair*>(device::dynamic_shared());
+  float* rows = reinterpret_cast<float*>(lists + kListed * warps);
+  Pair* list = lists + kListed * device::warp_id();
+  float* row = rows + device::warp_id() * 2 * c;  // of A, then of QK
   Members members{p, p.writes.payload + chunk * n, chunk * n, valid_tokens * p.dims.writes};
   if constexpr (kStaged) {
     auto* staged = reinterpret_cast<std::uint32_t*>(rows + warps * 2 * c);
-    for (int i = static_cast<int>(threadIdx.x); i < members.valid; i += static_cast<int>(blockDim.x))
-      device::copy_async<4>(staged + i, members.payload + i);
+    const int threads = static_cast<int>(blockDim.x), thread = static_cast<int>(threadIdx.x);
+    if (n % 4 == 0 && c * warps % 2 == 0)  // 16-byte aligned on both sides
+      for (int i = 4 * thread; i < members.valid; i += 4 * threads)
+        device::copy_async<16>(staged + i, members.payload + i);
+    else
+      for (int i = thread; i < members.valid; i += threads) device::copy_async<4>(staged + i, members.payload + i);
     device::commit_copies();
     members.payload = staged;
-    for (int i = 32 * static_cast<int>(threadIdx.x); i < p.dims.read_positions();
-         i += 32 * static_cast<int>(blockDim.x))
+    for (int i = 32 * thread; i < p.dims.read_positions(); i += 32 * threads)
       device::prefetch_l2(p.reads.match + chunk * p.dims.read_positions() + i);
   }
-  for (int j = device::lane_id(); j < 2 * c; j += 32) memory.rows[j] = 0.0f;
+  for (int j = device::lane_id(); j < 2 * c; j += 32) row[j] = 0.0f;
   if constexpr (kStaged) device::wait_copies_but(0);
   __syncthreads();
   const int end = min(begin + tokens, c);
-  const std::int64_t read_chunk = chunk * p.dims.read_positions();
   for (int token = begin + device::warp_id(); token < end; token += warps) {
-    if (const int next = token + warps; next < min(end, valid_tokens))
-      prefetch_row(p, members.at + std::int64_t{next} * p.dims.writes, read_chunk + std::int64_t{next} * p.dims.reads);
-    if (token < valid_tokens) pair_row(members, read_chunk, token, memory);
+    const PairRow at{members.at + std::int64_t{token} * p.dims.writes,
+                     chunk * p.dims.read_positions() + std::int64_t{token} * p.dims.reads, row, row + c};
+    if (token + warps < min(end, valid_tokens))
+      prefetch_row(p, at.write_at + std::int64_t{warps} * p.dims.writes,
+                   at.read_at + std::int64_t{warps} * p.dims.reads);
+    if (token < valid_tokens) make_row(members, at, token, list);
     __syncwarp();
     const std::int64_t out = (chunk * c + token) * c;
     for (int j = device::lane_id(); j < c; j += 32) {  // out, and zeros for the next row
-      p.a[out + j] = memory.rows[j];
-      p.qk[out + j] = memory.rows[c + j];
-      memory.rows[j] = memory.rows[c + j] = 0.0f;
+      p.a[out + j] = row[j];
+      p.qk[out + j] = row[c + j];
+      row[j] = row[c + j] = 0.0f;
     }
     __syncwarp();
   }
@@ -187,7 +176,7 @@ Plan plan_of(const Params& p, const LaunchContext& context) {
   int warps = kFewThreads / 32;
   // Payloads past a third of a multiprocessor leave room for one CTA or two: these get more warps.
   const auto bytes = [&](std::size_t w, bool staged) {
-    return w * (kListed * sizeof(Listed) + 2 * c * 4) + (staged ? n * 4 : 0);
+    return w * (kListed * sizeof(Pair) + 2 * c * 4) + (staged ? n * 4 : 0);
   };
   if (3 * (bytes(kFewThreads / 32, true) + kReserved) > context.device.shared_memory_per_multiprocessor)
     warps = kManyThreads / 32;

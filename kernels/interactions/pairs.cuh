@@ -18,29 +18,40 @@ struct Members {
   int valid;
 };
 
-/// An entry of a row, its values and its members: `count` of them from sorted position `first` on.
-struct RowEntry {
-  float x = 0.0f, log_x = 0.0f;
+/// A row of A and of QK in the making, and where its token's entries begin.
+struct PairRow {
+  std::int64_t write_at, read_at;
+  float *a, *qk;  ///< shared, [C] each
+};
+
+/// An entry's members: `count` of them from sorted position `first` on.
+struct EntryMembers {
   int first = 0, count = 0;
 };
 
-/// An entry of one member in the warp's list, with the row that its pair goes to.
-struct alignas(16) Listed {
-  float x, log_x;
-  int member, row;
+/// One pair: an entry of the row's token and the sorted position of a member.
+struct Pair {
+  int entry;  ///< of the writes, or kOfReads + entry of the reads
+  int member;
 };
+inline constexpr int kOfReads = 1 << 16;
 
-/// Adds x's pair with the sorted position `member` to its cell of `row`. All lanes call it, at most one pair each.
-__device__ __forceinline__ void add_pairs_of_lanes(const Members& members, bool active, float x, float log_x,
-                                                   int member, float* row) {
+/// Adds a pair a lane to its cell; all lanes call it. All loads of a pair are independent of each other but for the
+/// payload.
+__device__ __forceinline__ void add_pairs_of_lanes(const Members& members, const PairRow& row, bool active,
+                                                   const Pair& pair) {
+  const Params& p = members.p;
   float factor = 0.0f, k = 0.0f;
   float* cell = nullptr;
   if (active) {
-    const std::uint32_t payload = members.payload[member];
-    const std::int64_t e = members.at + token_of(payload) * members.p.dims.writes + entry_of(payload);
-    k = device::value_at(members.p.k, e);
-    factor = pair_factor(x, log_x, members.p.log_k[e]);
-    cell = row + token_of(payload);
+    const bool of_reads = pair.entry >= kOfReads;
+    const std::int64_t own = of_reads ? row.read_at + (pair.entry - kOfReads) : row.write_at + pair.entry;
+    const std::uint32_t payload = members.payload[pair.member];
+    const std::int64_t e = members.at + token_of(payload) * p.dims.writes + entry_of(payload);
+    const float x = device::value_at(of_reads ? p.q : p.k, own), log_x = (of_reads ? p.log_q : p.log_k)[own];
+    k = device::value_at(p.k, e);
+    factor = pair_factor(x, log_x, p.log_k[e]);
+    cell = (of_reads ? row.qk : row.a) + token_of(payload);
   }
   // Shared addresses are below 2^31: lanes without a pair get keys of their own.
   const auto key = active ? static_cast<unsigned>(__cvta_generic_to_shared(cell))
@@ -54,13 +65,9 @@ __device__ __forceinline__ void add_pairs_of_lanes(const Members& members, bool 
   }
 }
 
-/// The pairs of 32 entries, one a lane, in the order of the lanes.
-__device__ __forceinline__ void add_pairs(const Members& members, const RowEntry& mine, float* row) {
-  if (!__any_sync(device::kWholeWarp, mine.count > 1)) {
-    if (__any_sync(device::kWholeWarp, mine.count > 0))
-      add_pairs_of_lanes(members, mine.count > 0, mine.x, mine.log_x, mine.first, row);
-    return;
-  }
+/// The pairs of 32 entries, one a lane, in the order of the lanes; `entry`: the lane's, as in a Pair.
+__device__ __forceinline__ void add_pairs(const Members& members, const PairRow& row, const EntryMembers& mine,
+                                          int entry) {
   const int end = device::warp_inclusive_sum(mine.count), total = __shfl_sync(device::kWholeWarp, end, 31);
   for (int base = 0; base < total; base += 32) {
     const int pair = base + device::lane_id();
@@ -68,10 +75,8 @@ __device__ __forceinline__ void add_pairs(const Members& members, const RowEntry
 #pragma unroll
     for (int step = 16; step >= 1; step /= 2)
       if (__shfl_sync(device::kWholeWarp, end, owner + step - 1) <= pair) owner += step;
-    const float x = __shfl_sync(device::kWholeWarp, mine.x, owner);
-    const float log_x = __shfl_sync(device::kWholeWarp, mine.log_x, owner);
     const int member = __shfl_sync(device::kWholeWarp, mine.first - (end - mine.count), owner) + pair;
-    add_pairs_of_lanes(members, pair < total, x, log_x, member, row);
+    add_pairs_of_lanes(members, row, pair < total, {__shfl_sync(device::kWholeWarp, entry, owner), member});
   }
 }
 

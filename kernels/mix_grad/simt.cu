@@ -34,28 +34,18 @@ __global__ void __launch_bounds__(Tile::kThreads, 3) mix_grad_kernel(const __gri
 
 // --- launchers -------------------------------------------------------------------------------------------------------
 
-TileKind kind_of(const Params& p, const LaunchContext& context) {
-  return device::tile_kind(p.dims.streams, p.dims.chunk, p.dims.head_dim,
-                           device::vectors_fit(p.dims.chunk, p.dims.head_dim), context);
-}
-device::LaunchShape shape_of(const Params& p, TileKind kind) {
-  return device::tile_shape(kind, p.dims.streams, 1, p.dims.chunk, p.dims.head_dim);
-}
-
-std::string refuse(const Params& p, const Device&) {
-  return device::refuse_tiles(p.dims.streams, 1, p.dims.chunk, p.dims.head_dim);
-}
+std::string refuse(const Params& p, const Device&) { return device::refuse_step(p, 1); }
 
 void launch(const Params& p, const LaunchContext& context) {
-  const TileKind kind = kind_of(p, context);
+  const TileKind kind = device::step_kind(p, context);
   device::dispatch_tile(kind, [&]<typename Tile, bool kVector>() {
-    device::launch(mix_grad_kernel<Tile, kVector>, shape_of(p, kind), context, p);
+    device::launch(mix_grad_kernel<Tile, kVector>, device::step_shape(p, kind, 1), context, p);
   });
 }
 
 std::string describe_launch(const Params& p, const LaunchContext& context) {
-  const TileKind kind = kind_of(p, context);
-  return device::describe(shape_of(p, kind)) + ", " + device::name_of(kind);
+  const TileKind kind = device::step_kind(p, context);
+  return device::describe(device::step_shape(p, kind, 1)) + ", " + device::name_of(kind);
 }
 
 }  // namespace

@@ -32,7 +32,7 @@ struct TileShape {
   /// Rows r of all threads together are a run of rows of the tile, so that a diagonal tile leaves whole runs out.
   /// Lower: the factor tile lies as [row][k]; runs of single rows, which keep the four vectors of a warp in different
   /// banks. Transposed: it lies as [k][row], and kPack adjacent rows make a vector.
-  static constexpr int kPack = kThreadRows % 4 == 0 ? 4 : 2;
+  static constexpr int kPack = kThreadRows > 4 ? 4 : 2;
   template <Triangle kTriangle>
   static constexpr int kRun = kTriangle == Triangle::lower ? 1 : kPack;  ///< of the thread's rows
   template <Triangle kTriangle>
@@ -43,8 +43,9 @@ struct TileShape {
 };
 /// Throughput: 32 outputs a thread, 128 multiply-adds for 12 shared loads.
 using WideTile = TileShape<64, 64, 16, 8>;
-/// The same tile for two products at once, 16 outputs of each a thread: as many multiply-adds a shared load, and the
-/// rows are read once.
+/// The same tile by twice the threads, 16 outputs of a product each. Two products at once: as many multiply-adds a
+/// shared load, and the rows are read once. One product: more warps, for launches of one wave whose last CTAs run
+/// alone.
 using PairTile = TileShape<64, 64, 16, 4>;
 /// Latency: 8 outputs a thread, so that a small step spreads over the whole GPU; a chunk of 64 is one tile deep.
 using SmallTile = TileShape<32, 32, 64, 2>;

@@ -1,6 +1,7 @@
 // decay_sums, variant `chunk_scan`: a CTA takes a chunk, writes then reads, with the sums by entry in shared memory.
 // What is scattered between the orders (entries, sorted positions) is scattered there; global accesses are in order,
 // but for the strengths, which a chunk finds in L1.
+#include "kernels/common/prefetch.cuh"
 #include "kernels/decay_sums/entries.cuh"
 
 namespace sdm::decay_sums {
@@ -162,6 +163,17 @@ __device__ __forceinline__ void read_entries(const Params& p, const Side& side, 
   }
 }
 
+/// Asks for what the reads will want while the writes are worked on.
+__device__ __forceinline__ void prefetch_reads(const Params& p, const Side& reads) {
+  constexpr int kLine = 32;  // 4-byte values; strengths of 2 bytes are asked for twice
+  for (int i = kLine * static_cast<int>(threadIdx.x); i < reads.valid; i += kLine * static_cast<int>(blockDim.x)) {
+    device::prefetch_l2(reads.payload + i);
+    device::prefetch_l2(reads.slot + i);
+    device::prefetch_l2(p.reads.match + reads.at + i);
+    device::prefetch_l2(static_cast<const char*>(p.q.data) + (reads.at + i) * (p.q.dtype == DType::bf16 ? 2 : 4));
+  }
+}
+
 /// grid: chunks. Shared: log_k, rex, total of the writes; log_q and the weights of the reads follow log_k. V: of k and
 /// q.
 template <typename V>
@@ -176,6 +188,7 @@ __global__ void __launch_bounds__(1024, 2) chunk_scan_kernel(const __grid_consta
   const device::Divider by_token(writes.entries);
   const float* gates = p.g + (p.gate == Gate::write ? writes.at : tokens);
   const auto gate_of = [&](int e) { return gates[p.gate == Gate::write ? e : by_token.quotient(e)]; };
+  prefetch_reads(p, reads);
   in_entries(writes.valid, gate_of, [&](int e, float gate) {
     sums.log_k[e] = sums.total[e] = gate;
     sums.rex[e] = 0.0f;

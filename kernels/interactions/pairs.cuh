@@ -80,17 +80,16 @@ __device__ __forceinline__ void add_pairs(const Members& members, const PairRow&
   }
 }
 
-/// Members with token <= `token` of the group that begins at `first`, whose payload is `begin`. Tokens ascend and
-/// member m lies at distance m: both fail for good past the end, so a binary search finds how many there are.
-__device__ __forceinline__ int members_until(const Members& members, int first, std::uint32_t begin, int token) {
-  if (token_of(begin) > token) return 0;
-  if ((begin & kLast) != 0) return 1;
+/// Members with token <= `token` of the group that begins at `first`. Tokens ascend and member m lies at distance m:
+/// both fail for good past the end, so a binary search finds how many there are.
+__device__ __forceinline__ int members_until(const Members& members, int first, int token) {
   const std::uint32_t* payload = members.payload + first;
+  if (token_of(payload[0]) > token) return 0;
+  if ((payload[0] & kLast) != 0) return 1;
   int known = 0, bound = min(token + 1, members.valid - first);  // tokens differ: member m has token >= m
   while (known + 1 < bound) {
     const int m = (known + 1 + bound) / 2;
-    const std::uint32_t middle = payload[m];
-    if (distance_of(middle) == m && token_of(middle) <= token)
+    if (distance_of(payload[m]) == m && token_of(payload[m]) <= token)
       known = m;
     else
       bound = m;

@@ -1,3 +1,5 @@
+#include <type_traits>
+
 #include "kernels/common/triangular_grid.cuh"
 #include "kernels/mix_grad/mix_grad.h"
 
@@ -36,16 +38,23 @@ __global__ void __launch_bounds__(Tile::kThreads, 3) mix_grad_kernel(const __gri
 
 std::string refuse(const Params& p, const Device&) { return device::refuse_step(p, 1); }
 
+device::LaunchShape shape_of(const Params& p, TileKind kind) {
+  device::LaunchShape shape = device::step_shape(p, kind, 1);
+  if (kind == TileKind::wide) shape.threads = device::PairTile::kThreads;
+  return shape;
+}
+
 void launch(const Params& p, const LaunchContext& context) {
   const TileKind kind = device::step_kind(p, context);
   device::dispatch_tile(kind, [&]<typename Tile, bool kVector>() {
-    device::launch(mix_grad_kernel<Tile, kVector>, device::step_shape(p, kind, 1), context, p);
+    using Used = std::conditional_t<std::is_same_v<Tile, device::WideTile>, device::PairTile, Tile>;
+    device::launch(mix_grad_kernel<Used, kVector>, shape_of(p, kind), context, p);
   });
 }
 
 std::string describe_launch(const Params& p, const LaunchContext& context) {
   const TileKind kind = device::step_kind(p, context);
-  return device::describe(device::step_shape(p, kind, 1)) + ", " + device::name_of(kind);
+  return device::describe(shape_of(p, kind)) + ", " + device::name_of(kind);
 }
 
 }  // namespace

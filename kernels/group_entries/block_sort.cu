@@ -1,5 +1,6 @@
 #include <bit>
 
+#include "kernels/common/residency.cuh"
 #include "kernels/group_entries/outputs.cuh"
 
 namespace sdm::group_entries {
@@ -81,10 +82,11 @@ __device__ __forceinline__ void with_side(int side, Body&& body) {
     body.template operator()<1>();
 }
 
-/// kBoth: a CTA sorts both sides of a chunk, half of its warps each, and joins them; else one side (blockIdx.y). Full
-/// multiprocessors (2048 threads) hide the latency of shared memory; a single long side leaves room for 1024.
+/// kBoth: a CTA sorts both sides of a chunk, half of its warps each, and joins them (61 us at default on an H200; two
+/// radix passes and a join of its own took 214); else one side (blockIdx.y). Full multiprocessors (2048 threads) hide
+/// the latency of shared memory; a single long side leaves room for 1024.
 template <typename Packed, bool kBoth>
-__global__ void __launch_bounds__(1024, kBoth ? 2 : 1)
+__global__ void __launch_bounds__(1024, kBoth ? device::kResidentThreads / 1024 : 1)
     block_sort_kernel(const __grid_constant__ Params p, const __grid_constant__ Layout layout) {
   __shared__ std::uint32_t totals[2][32];
   __shared__ int long_count[2];

@@ -1,21 +1,15 @@
 // write, variant `all_slices`: quantized snapshots of rows of any width on any GPU. A warp walks whole rows: first
 // their largest magnitudes over all column strips, then, strip by strip, the fold, the snapshot and the new row. Rows
 // of one strip stay in registers; wider ones are read again (from the L2, where they have just been). Token rows come
-// through the L1: a chunk's whole rows need not fit shared memory. One row is in registers and the next ones are on their
-// way to the L2, so that 64 registers do, and 32 warps an SM hide what latency is left.
+// through the L1: a chunk's whole rows need not fit shared memory. A warp holds one row in registers.
 #include "kernels/write/walk.cuh"
 
-#ifndef XRES
-#define XRES 2
-#endif
 namespace sdm::write {
 namespace {
 
 // --- kernels ---------------------------------------------------------------------------------------------------------
 
-constexpr int kResident = XRES;          // CTAs an SM
-constexpr int kRowsAhead = 2;         // of a warp, asked of the L2
-constexpr int kMostPrefetch = 16384;  // bytes of a row
+constexpr int kRowsAhead = 2;  // of a warp, asked of the L2
 
 /// 32 lanes of kVectors 16-byte vectors: kStripColumns adjacent columns of a row.
 template <typename T, bool kAligned, int kVectors_>
@@ -34,7 +28,8 @@ struct VectorColumns {
 };
 
 template <typename S>
-__device__ __forceinline__ void load_strip(const typename S::T* row, int strip, int head_dim, uint4 (&out)[S::kVectors]) {
+__device__ __forceinline__ void load_strip(const typename S::T* row, int strip, int head_dim,
+                                           uint4 (&out)[S::kVectors]) {
 #pragma unroll
   for (int k = 0; k < S::kVectors; ++k) {
     const VectorColumns<S> at(strip, k, head_dim);
@@ -121,7 +116,8 @@ __device__ __forceinline__ void write_group(const Params& p, const ChunkView& ch
   uint4 base[S::kVectors];
   std::uint32_t amax = row_amax<S, true>(row, head_dim, strips, base);
   const bool nan = amax > kInfinity;
-  if (nan) [[unlikely]] amax = row_amax<S, false>(row, head_dim, strips, base);  // again, without the NaNs
+  if (nan) [[unlikely]]
+    amax = row_amax<S, false>(row, head_dim, strips, base);  // again, without the NaNs
   const RowCoder coder = make_row_coder<kSave>(amax, !nan);
   if (threadIdx.x % 32 == 0) p.snapshot.scale[group.snapshot_row] = coder.scale;
   for (int strip = 0; strip < strips; ++strip) {
@@ -140,23 +136,21 @@ struct OwnGroups {
   }
 };
 
-/// Asks the L2 for the rows of those groups of `own` that are number `from` to `from + count - 1` of it.
+/// Asks the L2 for the row of the lowest group of `own`, if any.
 template <typename S>
-__device__ __forceinline__ void prefetch_whole_rows(const Params& p, unsigned own, const uint4& record, int from,
-                                                    int count) {
-#if __CUDA_ARCH__ >= 900 && XPF == 1
-  const unsigned lane = threadIdx.x & 31;
-  const int rank = __popc(own & device::bits_below(static_cast<int>(lane)));
-  if (S::kAligned && ((own >> lane) & 1u) != 0 && rank >= from && rank < from + count)
-    asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(static_cast<const typename S::T*>(p.bank.data) +
-                                                                     static_cast<std::int64_t>(record.y) * p.dims.head_dim),
-                 "r"(min(p.dims.head_dim * static_cast<int>(sizeof(typename S::T)), kMostPrefetch))
-                 : "memory");
-#endif
+__device__ __forceinline__ void prefetch_row(const Params& p, unsigned own, const uint4& record) {
+  constexpr int kGranule = 64;  // what the L2 fetches at least
+  if (own == 0) return;
+  const auto slot = static_cast<std::int32_t>(__shfl_sync(~0u, record.y, device::lowest_bit(own, 0)));
+  const std::uint32_t bytes = static_cast<std::uint32_t>(p.dims.head_dim) * sizeof(typename S::T);
+  const auto* row = reinterpret_cast<const char*>(row_at(static_cast<typename S::T*>(p.bank.data), slot, bytes));
+  for (std::uint32_t at = kGranule * (threadIdx.x & 31); at < bytes; at += kGranule * 32)
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(row + at) : "memory");
 }
 
 /// grid.x = streams, grid.y = ranges of a chunk's units, as in walk.cuh with one column block.
-template <typename S, Save kSave>
+/// kResident: CTAs an SM; one asks the L2 for the rows ahead, two hide the latency with warps.
+template <typename S, Save kSave, int kResident>
 __global__ void __launch_bounds__(32 * kMaxWarps, kResident)
     all_slices_kernel(const __grid_constant__ Params p, const __grid_constant__ Cut cut) {
   const Dims& d = p.dims;
@@ -170,24 +164,26 @@ __global__ void __launch_bounds__(32 * kMaxWarps, kResident)
   Unit current;
   if (unit < stop) {
     current = load_unit<kSave>(chunk.record, window, unit >> cut.unit_shift, valid);
-    prefetch_whole_rows<S>(p, OwnGroups(current.record, unit, cut.unit_shift).own, current.record, 0, kRowsAhead);
+    unsigned own = OwnGroups(current.record, unit, cut.unit_shift).own;
+    for (int i = 0; i < kRowsAhead && kResident == 1; ++i, own &= own - 1) prefetch_row<S>(p, own, current.record);
   }
   device::wait_for_previous_grid();
   device::allow_next_grid();
   while (unit < stop) {
     const OwnGroups groups(current.record, unit, cut.unit_shift);
     const std::int64_t row = chunk.snapshot_row + current.groups_before - 1;
-    int done = 0;
-    for (unsigned own = groups.own; own != 0; own &= own - 1, ++done) {
-      prefetch_whole_rows<S>(p, groups.own, current.record, done + kRowsAhead, 1);
+    unsigned later = groups.own;
+    for (int i = 0; i < kRowsAhead; ++i) later &= later - 1;
+    for (unsigned own = groups.own; own != 0; own &= own - 1, later &= later - 1) {
+      if constexpr (kResident == 1) prefetch_row<S>(p, later, current.record);
       const int first = device::lowest_bit(own, 0);
       const Record record{__shfl_sync(~0u, current.record.x, first),
                           static_cast<std::int32_t>(__shfl_sync(~0u, current.record.y, first)),
                           __uint_as_float(__shfl_sync(~0u, current.record.z, first)),
                           __uint_as_float(__shfl_sync(~0u, current.record.w, first))};
-      write_group<S, kSave>(p, chunk,
-                     {32 * (unit >> cut.unit_shift) + first, record,
-                      row + __popc(groups.firsts & device::bits_below(first + 1))});
+      write_group<S, kSave>(
+          p, chunk,
+          {32 * (unit >> cut.unit_shift) + first, record, row + __popc(groups.firsts & device::bits_below(first + 1))});
     }
     unit += warps;
     if (unit < stop) current = load_unit<kSave>(chunk.record, window, unit >> cut.unit_shift, valid);
@@ -205,9 +201,16 @@ std::string refuse(const Params& p, const Device&) {
   return {};
 }
 
+/// Two CTAs an SM, without asking ahead, where a chunk's token rows are more than an SM's L1 could ever hold: they are
+/// then what the L2 delivers most. H200, saving fp8 / int4, one against two CTAs: flag64 3386 / 3217 us against
+/// 3443 / 3279, wide960 1752 / 1706 against 2066 / 2071, but flagship 7235 / 7029 against 6734 / 6343.
+int resident_of(const Params& p, const Device& device) {
+  return token_bytes(p, p.dims.head_dim) > 2 * device.shared_memory_per_multiprocessor ? 2 : 1;
+}
+
 /// One column block as wide as the row, and no shared memory.
 WalkShape shape_of(const Params& p, const LaunchContext& context) {
-  WalkShape shape = walk_shape(p, context, p.dims.head_dim, 32, kMaxWarps, kResident);
+  WalkShape shape = walk_shape(p, context, p.dims.head_dim, 32, kMaxWarps, resident_of(p, context.device));
   shape.launch.shared_bytes = 0;
   return shape;
 }
@@ -216,18 +219,22 @@ void launch(const Params& p, const LaunchContext& context) {
   const WalkShape shape = shape_of(p, context);
   dispatch_real(p.bank.dtype, [&]<typename T>() {
     dispatch_value<Save::fp8, Save::int4>(save_of(p.snapshot), [&]<Save kSave>() {
+      const auto launch_strips = [&]<typename S>() {
+        dispatch_value<1, 2>(resident_of(p, context.device), [&]<int kResident>() {
+          device::launch(all_slices_kernel<S, kSave, kResident>, shape.launch, context, p, shape.cut);
+        });
+      };
       if (rows_aligned(p))
-        device::launch(all_slices_kernel<StripShape<T, true, kAlignedVectors>, kSave>, shape.launch, context, p,
-                       shape.cut);
+        launch_strips.template operator()<StripShape<T, true, kAlignedVectors>>();
       else
-        device::launch(all_slices_kernel<StripShape<T, false, 1>, kSave>, shape.launch, context, p, shape.cut);
+        launch_strips.template operator()<StripShape<T, false, 1>>();
     });
   });
 }
 
 std::string describe_launch(const Params& p, const LaunchContext& context) {
   return device::describe(shape_of(p, context).launch) + "; a warp walks whole rows, " +
-         std::to_string(kRowsAhead) + " ahead";
+         (resident_of(p, context.device) == 1 ? std::to_string(kRowsAhead) + " ahead" : std::string("two CTAs an SM"));
 }
 
 }  // namespace

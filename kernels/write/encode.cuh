@@ -121,14 +121,14 @@ struct RowCoder {
 template <Save kSave>
 __device__ __forceinline__ RowCoder make_row_coder(std::uint32_t amax, bool finite) {
   RowCoder coder;
-  coder.scale = row_scale(__uint_as_float(amax), kLimit<kSave>);
+  coder.scale = quick_row_scale(__uint_as_float(amax), kLimit<kSave>);
   coder.reciprocal = make_reciprocal(coder.scale);
   coder.quick = finite && __all_sync(~0u, quick_scale(coder.scale));
   return coder;
 }
 
-/// Coders of the kRows rows of a batch, row(r) being the lane's columns of row r of its lane group (zeros where there is
-/// none); lane l gets the coder of row l % kRows. `exchange` widens maxima to whole rows. Called by the whole warp.
+/// Coders of the kRows rows of a batch, row(r) being the lane's columns of row r of its lane group (zeros where there
+/// is none); lane l gets the coder of row l % kRows. `exchange` widens maxima to whole rows. Called by the whole warp.
 template <typename S, Save kSave, int kRows, typename Row, typename Exchange>
 __device__ __forceinline__ RowCoder batch_coder(Row&& row, Exchange& exchange) {
   std::uint32_t amax[kRows];
@@ -148,7 +148,8 @@ __device__ __forceinline__ RowCoder coder_of_lane(const RowCoder& mine, int lane
   RowCoder coder{.reciprocal = {__shfl_sync(~0u, mine.reciprocal.high, lane, width),
                                 __shfl_sync(~0u, mine.reciprocal.low, lane, width)},
                  .quick = mine.quick};
-  if (!mine.quick) [[unlikely]] coder.scale = __shfl_sync(~0u, mine.scale, lane, width);
+  if (!mine.quick) [[unlikely]]
+    coder.scale = __shfl_sync(~0u, mine.scale, lane, width);
   return coder;
 }
 

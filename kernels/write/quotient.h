@@ -5,6 +5,16 @@
 
 namespace sdm::write {
 
+/// row_scale of a largest magnitude in three operations: one correction by an exact remainder rounds amax / limit
+/// correctly for both limits (every float: tests/unit/write_walk_test.cpp); what under- or overflows on the way is
+/// below 1e-12 or infinite.
+SDM_HD float quick_row_scale(float amax, float limit) {
+  const float inverse = 1.0f / limit;
+  const float rough = amax * inverse;
+  const float exact = fma_rn(fma_rn(-rough, limit, amax), inverse, rough);
+  return max_of(1e-12f, bits_of(amax) < 0x7f800000u ? exact : amax);
+}
+
 /// A row's scale with its reciprocal. Scales are at least 1e-12 and at most 2^126, or +Inf.
 struct RowScale {
   float scale, reciprocal;
@@ -31,9 +41,13 @@ struct Reciprocal {
   float high, low;
 };
 SDM_HD Reciprocal make_reciprocal(float scale) {
-  float high = div_rn(1.0f, scale);
+#if defined(__CUDA_ARCH__)
+  float high = __frcp_rn(scale);
+#else
+  float high = 1.0f / scale;
+#endif
   if (fma_rn(-scale, high, 1.0f) < 0.0f) high = float_of(bits_of(high) - 1u);  // towards zero: low keeps x's sign
-  return {high, fma_rn(-scale, high, 1.0f) * high};                           // the remainder is exact
+  return {high, fma_rn(-scale, high, 1.0f) * high};                            // the remainder is exact
 }
 
 /// Whether quick_quotient may stand in for the division by `scale`: nothing under- or overflows, and the scale's
@@ -46,8 +60,8 @@ SDM_HD Reciprocal make_reciprocal(float scale) {
 /// b -+ half a unit in the last place, whose significand is M = b'*2^20 -+ 1 (25 bits, 16 <= b' < 32; below a power of
 /// two 16*2^21 - 1). With x's significand X that means |X*2^t - M*S| <= 32, t >= 24, hence b'*2^20*S -+ S is within 32
 /// of a multiple of 2^24, hence S within 32 of a multiple of 2^20. If it is one, S = c*2^20 with 8 <= c < 16, the
-/// difference is a multiple of 2^20 and would have to be 0, but 16 does not divide b'*c*2^20 -+ c. (16*2^21 - 1: S would
-/// be within 32 of a multiple of 2^25, and 2^23 <= S < 2^24.)
+/// difference is a multiple of 2^20 and would have to be 0, but 16 does not divide b'*c*2^20 -+ c. (16*2^21 - 1: S
+/// would be within 32 of a multiple of 2^25, and 2^23 <= S < 2^24.)
 SDM_HD bool quick_scale(float scale) {
   const std::uint32_t bits = bits_of(scale), past = bits & 0xfffffu;
   return bits - 0x2b000000u < 0x32000000u && (past == 0u || past - 64u <= 0xfffffu - 127u);  // 2^-41 <= scale < 2^59

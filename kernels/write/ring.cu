@@ -1,33 +1,23 @@
 // write, variant `ring`: base rows come through a per-warp ring in shared memory, one cp.async a row and lane, so that
-// rows in flight cost no registers. A lane reads back only what it copied itself: no warp barrier is needed. Two CTAs fit
-// an SM, so that with dependent launch the next grid's CTAs are resident while this one works: they read their records
-// and have their rows brought to the L2.
+// rows in flight cost no registers. A lane reads back only what it copied itself: no warp barrier is needed. fp8 and
+// int4 rows are saved where a lane group holds whole rows.
+//
+// At small steps a launch is one round of 16 warps an SM that walk 8 positions a lane group, and what counts is the
+// chain of latencies and the instructions of a warp, so loops stay rolled and the rows are asked of the L2 before the
+// wait for the previous grid.
 #include "kernels/write/walk.cuh"
 
-#ifndef XPF
-#define XPF 1
-#endif
-#ifndef XB
-#define XB 8
-#endif
-#ifndef XFILLED
-#define XFILLED 1
-#endif
-#ifndef XDEPTH
-#define XDEPTH 8
-#endif
-#ifndef XRES
-#define XRES 2
-#endif
 namespace sdm::write {
 namespace {
 
 // --- kernels ---------------------------------------------------------------------------------------------------------
 
 constexpr int kSlotBytes = 32 * 16;  // of a warp
+constexpr int kBatch = 8;            // rows whose maxima are found together
 
-/// Walks a whole piece (at most 32 positions) in batches of kBatch, `depth` rows ahead: kBatch, or a larger power of two.
-template <typename S, Save kSave_, int kBatch>
+/// Walks a whole piece (at most 32 positions) in batches of kBatch, `depth` rows ahead: kBatch, or a larger power of
+/// two.
+template <typename S, Save kSave_>
 struct RingBatch {
   using Shape = S;
   static constexpr Save kSave = kSave_;
@@ -39,11 +29,11 @@ struct RingBatch {
   __device__ __forceinline__ void request(const LaneView<S>& v, const Piece& piece, int j) const {
     if (((piece.stores >> j) & 1u) != 0)
       device::copy_async<16>(&slot(j), row_at(v.bank, v.table[(piece.begin + j) & 31].slot, v.row_bytes));
-    device::commit_copies();  // one a position, empty or not: position k waits for group k
+    device::commit_copies();  // one a position, empty or not
   }
-  /// The batch's rows have arrived: of the `depth` requested last, all but depth - kBatch.
-  __device__ __forceinline__ void wait() const {
-    if (depth == kBatch) return device::wait_copies_but<0>();
+  /// The rows of the batch at b have arrived: of those requested since, `depth - kBatch` may be on their way.
+  __device__ __forceinline__ void wait(const Piece& piece, int b) const {
+    if (depth == kBatch || b + depth > piece.longest) return device::wait_copies_but<0>();
     if (depth <= 16) return device::wait_copies_but<16 - kBatch>();
     device::wait_copies_but<32 - kBatch>();
   }
@@ -51,23 +41,25 @@ struct RingBatch {
   template <typename Ready>
   __device__ __forceinline__ void operator()(const LaneView<S>& v, Piece piece, float (&acc)[S::kElements],
                                              Ready& ready) {
+    const int ahead = min(depth, piece.longest);
 #pragma unroll 2
-    for (int j = 0; j < depth; ++j) request(v, piece, j);
-    ready();
+    for (int j = 0; j < ahead; ++j) request(v, piece, j);
+    if constexpr (!is_quantized(kSave)) ready(ahead);
     int ordinal = piece.ordinal;
 #pragma unroll 1
     for (int b = 0; b < piece.longest; b += kBatch) {
-      wait();
+      wait(piece, b);
       RowCoder mine;
       if constexpr (is_quantized(kSave)) {
         Piece rest = piece;
         rest.advance(b);
-        const auto row = [&](int j) {
-          return ((rest.stores >> j) & 1u) != 0 ? slot(b + j) : uint4{0, 0, 0, 0};
-        };
+        const auto row = [&](int j) -> const uint4& {
+          return slot(b + j);
+        };  // of a group's other members: old bits, unused
         NoExchange exchange;
         mine = batch_coder<S, kSave, kBatch>(row, exchange);
         save_scales<S, kBatch>(v, rest, mine.scale);
+        ready(0);  // not before: the maxima take the time that other warps' copies take
       }
 #pragma unroll 1
       for (int j = b; j < min(b + kBatch, piece.longest); ++j) {
@@ -75,31 +67,31 @@ struct RingBatch {
         if constexpr (is_quantized(kSave)) coder = coder_of_lane(mine, j - b, kBatch);
         ordinal += static_cast<int>((piece.firsts >> j) & 1u);
         write_position<S, kSave>(v, piece, j, ordinal, slot(j), coder, acc);
-        if (j + depth < piece.longest)
-          request(v, piece, j + depth);
-        else
-          device::commit_copies();
+        if (j + depth < piece.longest) request(v, piece, j + depth);
       }
     }
     __syncwarp();
   }
 };
 
-template <typename S, Save kSave, int kBatch>
-__global__ void __launch_bounds__(32 * kMaxWarps, XRES)
+template <typename S, Save kSave>
+__global__ void __launch_bounds__(32 * kMaxWarps, 1)
     ring_kernel(const __grid_constant__ Params p, const __grid_constant__ Cut cut, int depth) {
   extern __shared__ float4 shared[];
   auto* tokens = reinterpret_cast<float*>(shared);
   auto* rings = reinterpret_cast<uint4*>(tokens + p.dims.chunk * S::kColumns) + blockDim.x;  // past the record tables
   const int warp = static_cast<int>(threadIdx.x) / 32;
-  walk<RingBatch<S, kSave, kBatch>, XPF != 0>(p, cut, tokens, RingBatch<S, kSave, kBatch>{rings + warp * depth * 32 + threadIdx.x % 32, depth});
+  auto* const ring = rings + warp * depth * 32 + threadIdx.x % 32;
+  if (is_quantized(kSave))
+    for (int j = 0; j < depth; ++j) ring[j * 32] = {0, 0, 0, 0};  // lanes past the row keep them: no part of a maximum
+  walk<RingBatch<S, kSave>, true>(p, cut, tokens, RingBatch<S, kSave>{ring, depth});
 }
 
 // --- launchers -------------------------------------------------------------------------------------------------------
 
 struct Plan {
   WalkShape shape;
-  int columns, lanes, depth, batch;
+  int columns, lanes, depth;
 };
 
 /// Room for warps beside the token rows in `bytes` of shared memory.
@@ -113,26 +105,29 @@ int columns_of(const Params& p, const Device& device) {
   return p.dims.head_dim <= 64 || room_for(p, device.shared_memory_per_block, 128, 8) < 8 ? 64 : 128;
 }
 
-/// Shared memory of a CTA when two share an SM; the system takes 1 KiB of each.
-std::size_t half_shared(const Device& device) {
-  return std::min(device.shared_memory_per_block, device.shared_memory_per_multiprocessor / 2 - 1024);
+/// 8 rows ahead; a depth asked for (8, 16 or 32) is halved until 8 warps fit.
+int depth_of(const Params& p, const LaunchContext& context, int columns) {
+  const int asked = context.geometry.depth;
+  int depth = asked >= 32 ? 32 : (asked >= 16 ? 16 : 8);
+  while (depth > 8 && room_for(p, context.device.shared_memory_per_block, columns, depth) < 8) depth /= 2;
+  return depth;
 }
 
-/// 8 rows ahead, else 4 where that lets two CTAs share an SM; a depth asked for (8, 16 or 32) is
-/// halved until 8 warps fit.
+/// More than half of an SM's shared memory in any case: with dependent launch the next grid's CTAs would else become
+/// resident beside this one's, two on some SMs and none on others (H200, not saving: default 546 us against 506,
+/// flag64 2827 against 2579).
 Plan plan_of(const Params& p, const LaunchContext& context) {
   Plan plan{};
   const Device& device = context.device;
-  const std::size_t all = device.shared_memory_per_block;
   plan.columns = columns_of(p, device);
   plan.lanes = plan.columns * static_cast<int>(size_of(p.bank.dtype)) / 16;
-  const int asked = context.geometry.depth;
-  plan.depth = asked == 0 ? XDEPTH : (asked >= 32 ? 32 : (asked >= 16 ? 16 : 8));
-  while (plan.depth > 8 && room_for(p, all, plan.columns, plan.depth) < 8) plan.depth /= 2;
-  plan.batch = std::min(plan.depth, XB);
-  const int most = room_for(p, all, plan.columns, plan.depth);
-  plan.shape = walk_shape(p, context, plan.columns, plan.lanes, most, XFILLED);
-  plan.shape.launch.shared_bytes += static_cast<std::size_t>(plan.shape.launch.threads / 32 * kSlotBytes * plan.depth);
+  plan.depth = depth_of(p, context, plan.columns);
+  plan.shape = walk_shape(p, context, plan.columns, plan.lanes,
+                          room_for(p, device.shared_memory_per_block, plan.columns, plan.depth));
+  const auto rings = static_cast<std::size_t>(plan.shape.launch.threads / 32 * kSlotBytes * plan.depth);
+  plan.shape.launch.shared_bytes =
+      std::max(plan.shape.launch.shared_bytes + rings,
+               std::min(device.shared_memory_per_block, device.shared_memory_per_multiprocessor / 2));
   return plan;
 }
 
@@ -151,22 +146,14 @@ std::string refuse(const Params& p, const Device& device) {
 
 template <typename S>
 void launch_shape(const Params& p, const LaunchContext& context, const Plan& plan) {
-  dispatch_value<XB>(plan.batch, [&]<int kBatch>() {
-    dispatch_value<Save::none, Save::raw, Save::bf16, Save::fp8, Save::int4>(save_of(p.snapshot), [&]<Save kSave>() {
-      const auto kernel = ring_kernel<S, kSave, kBatch>;
-      cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel), cudaFuncAttributePreferredSharedMemoryCarveout,
-                           cudaSharedmemCarveoutMaxShared);  // room for the next grid's CTAs
-      device::launch(kernel, plan.shape.launch, context, p, plan.shape.cut, plan.depth);
-    });
+  dispatch_value<Save::none, Save::raw, Save::bf16, Save::fp8, Save::int4>(save_of(p.snapshot), [&]<Save kSave>() {
+    device::launch(ring_kernel<S, kSave>, plan.shape.launch, context, p, plan.shape.cut, plan.depth);
   });
 }
 
 void launch(const Params& p, const LaunchContext& context) {
   const Plan plan = plan_of(p, context);
   dispatch_real(p.bank.dtype, [&]<typename T>() {
-#ifdef XFAST
-    return launch_shape<RowShape<T, 128 / device::kVec<T>, true>>(p, context, plan);
-#endif
     if (plan.columns == 64) return launch_shape<RowShape<T, 64 / device::kVec<T>, true>>(p, context, plan);
     launch_shape<RowShape<T, 128 / device::kVec<T>, true>>(p, context, plan);
   });

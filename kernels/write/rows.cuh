@@ -69,8 +69,8 @@ __device__ __forceinline__ int token_offset(int quad) {
   return quad * 4;
 }
 
-/// Starts the copy of `tokens` rows of [C, head_dim], from `column` on, by the whole CTA. A thread keeps its columns and
-/// goes down the tokens.
+/// Starts the copy of `tokens` rows of [C, head_dim], from `column` on, by the whole CTA. A thread keeps its columns
+/// and goes down the tokens. The copies are one group.
 template <typename S>
 __device__ __forceinline__ void stage_tokens(float* shared, const float* rows, int tokens, int head_dim, int column) {
   constexpr int kQuads = S::kColumns / 4, kSide = kQuads < 32 ? kQuads : 32;  // threads side by side
@@ -91,17 +91,25 @@ __device__ __forceinline__ void stage_tokens(float* shared, const float* rows, i
       }
     }
   }
+  device::commit_copies();
 }
-/// Every thread of the CTA calls it once, whole warps at a time.
-__device__ __forceinline__ void wait_for_tokens() {
-  asm volatile("cp.async.wait_all;" ::: "memory");
+/// The staged rows have come. Every thread of the CTA calls it once, whole warps at a time; `copies`: groups of its own
+/// that it committed after them, the same for its warp, which need not have come.
+__device__ __forceinline__ void wait_for_tokens(int copies) {
+  if (copies == 16)
+    device::wait_copies_but<16>();
+  else if (copies == 8)
+    device::wait_copies_but<8>();
+  else
+    device::wait_copies_but<0>();
   __syncthreads();
 }
 
 /// The lane's columns of the token row of a record. `lane_rows`: token 0 in shared memory, at the lane's first float4.
 template <typename S>
 __device__ __forceinline__ void load_token(const float* lane_rows, std::uint32_t payload, float (&out)[S::kElements]) {
-  constexpr int kShift = std::countr_zero(static_cast<unsigned>(S::kColumns * 4));  // a row's bytes; tokens from bit 9 on
+  constexpr int kShift =
+      std::countr_zero(static_cast<unsigned>(S::kColumns * 4));  // a row's bytes; tokens from bit 9 on
   const std::uint32_t bytes = kShift >= 9 ? (payload & 0x1fe00u) << (kShift - 9) : (payload & 0x1fe00u) >> (9 - kShift);
   const auto* row = reinterpret_cast<const float*>(reinterpret_cast<const char*>(lane_rows) + bytes);
 #pragma unroll

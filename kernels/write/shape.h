@@ -61,10 +61,7 @@ inline WalkShape walk_shape(const Params& p, const LaunchContext& context, int c
   if (asked.tile > 0)
     cut.tile_units = std::clamp(asked.tile / 32, 1, windows);
   else
-#ifndef XPART
-#define XPART 8
-#endif
-    while ((lanes >> (cut.unit_shift + 1)) >= XPART &&
+    while ((lanes >> (cut.unit_shift + 1)) >= 8 &&
            ((chunks * windows) << (cut.unit_shift + 1)) <= std::int64_t{multiprocessors} * kMaxWarps)
       ++cut.unit_shift;
   const int units = windows << cut.unit_shift;

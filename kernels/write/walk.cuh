@@ -182,8 +182,12 @@ __device__ __forceinline__ void write_unit(const LaneView<typename Batch::Shape>
   device::Span span = device::owned_span(window.first, window.last, window.count, begin, begin + part);
   float acc[S::kElements] = {};
   while (true) {
-    for (Piece piece(window, span, v.width, groups_before); piece.longest > 0; piece.advance(Batch::kStep))
+    Piece piece(window, span, v.width, groups_before);
+    while (piece.longest > 0) {
       batch(v, piece, acc, ready);
+      if constexpr (Batch::kStep == 32) break;
+      piece.advance(Batch::kStep % 32);
+    }
     if (!__any_sync(~0u, span.open)) return;
     groups_before += __popc(window.first);
     ++w;

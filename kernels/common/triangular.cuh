@@ -250,14 +250,6 @@ __device__ __forceinline__ void triangular_tile(TileMemory<Tile, kTriangle, kPro
   }
 }
 
-/// The `ready` of a step's kernels: once the previous grid is done, the next one may start its prologue.
-struct TakeTurn {
-  __device__ __forceinline__ void operator()() const {
-    wait_for_previous_grid();
-    allow_next_grid();
-  }
-};
-
 template <int kProducts, int kThreadRows>
 __device__ __forceinline__ void clear(float (&acc)[kProducts][kThreadRows][4]) {
 #pragma unroll

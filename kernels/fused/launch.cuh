@@ -41,7 +41,7 @@ inline int ctas_wanted(const LaunchContext& context) {
   return context.geometry.warps > 0 && context.geometry.warps < kWarps ? 1 : kCtasPerMultiprocessor;
 }
 inline TeamShape teams_of(const Dims& dims, const LaunchContext& context) {
-  return choose_teams(dims.streams, ctas_wanted(context) * context.device.multiprocessors);
+  return choose_teams(dims.streams, ctas_wanted(context) * context.device.multiprocessors, useful_ctas(dims));
 }
 inline device::LaunchShape shape_of(const TeamShape& team, std::size_t shared_bytes) {
   return {.grid = dim3(static_cast<unsigned>(team.teams * team.ctas)),

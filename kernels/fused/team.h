@@ -21,11 +21,13 @@ struct TeamShape {
 };
 
 /// Teams of the fewest streams whose share of the GPU is within 5 % of the best share that any number gives: many small
-/// teams overlap each other's waits. `resident`: CTAs that fit the GPU at once.
-inline TeamShape choose_teams(int streams, int resident) {
+/// teams overlap each other's waits. `resident`: CTAs that fit the GPU at once. `most`: CTAs that find work in one
+/// stream; more would only wait.
+inline TeamShape choose_teams(int streams, int resident, int most) {
   const auto shape_of = [&](int each) {
     const int teams = (streams + each - 1) / each;
-    return TeamShape{teams, each, resident / teams};
+    return TeamShape{teams, each,
+                     static_cast<int>(std::min<std::int64_t>(resident / teams, std::int64_t{most} * each))};
   };
   const auto load_of = [](const TeamShape& shape) {
     return shape.ctas == 0 ? 1e30 : static_cast<double>(shape.streams) / shape.ctas;
@@ -36,6 +38,12 @@ inline TeamShape choose_teams(int streams, int resident) {
   for (int each = 1; each <= streams; ++each)
     if (load_of(shape_of(each)) <= 1.05 * load_of(best)) return shape_of(each);
   return best;
+}
+
+/// CTAs that find work in one stream: its longest walk, 4 rows a warp.
+inline int useful_ctas(const Dims& dims) {
+  const int positions = dims.valid_tokens(0) * std::max(dims.writes, dims.reads);
+  return slice_count(dims.head_dim) * ((positions + kWarps * kWalkUnit - 1) / (kWarps * kWalkUnit));
 }
 
 /// Shared memory that a CTA may take, so that `per_multiprocessor` of them fit; each also costs a reserved KiB.

@@ -22,7 +22,7 @@ TEST(FusedTeams, EveryStreamHasOneTeamAndAllCtasAreResident) {
   for (const int resident : {1, 2, 20, 108, 264})
     for (int streams = 1; streams <= 600; ++streams) {
       SCOPED_TRACE(testing::Message() << streams << " streams, " << resident << " CTAs");
-      const TeamShape shape = choose_teams(streams, resident);
+      const TeamShape shape = choose_teams(streams, resident, 1000);
       EXPECT_GE(shape.ctas, 1);
       EXPECT_LE(shape.teams * shape.ctas, resident);
       EXPECT_GE(shape.teams * shape.streams, streams);
@@ -33,7 +33,7 @@ TEST(FusedTeams, EveryStreamHasOneTeamAndAllCtasAreResident) {
 
 TEST(FusedTeams, FewStreamsSpreadAndManyShare) {
   const auto expect = [](int streams, int teams, int each, int ctas) {
-    const TeamShape shape = choose_teams(streams, 264);
+    const TeamShape shape = choose_teams(streams, 264, 1000);
     EXPECT_EQ(shape.teams, teams) << streams;
     EXPECT_EQ(shape.streams, each) << streams;
     EXPECT_EQ(shape.ctas, ctas) << streams;
@@ -43,14 +43,15 @@ TEST(FusedTeams, FewStreamsSpreadAndManyShare) {
   expect(32, 32, 1, 8);
   expect(128, 128, 1, 2);
   expect(256, 256, 1, 1);
-  EXPECT_GT(choose_teams(300, 264).streams, 1);
+  EXPECT_GT(choose_teams(300, 264, 1000).streams, 1);
+  EXPECT_EQ(choose_teams(1, 264, 40).ctas, 40) << "no CTA without work";
 }
 
 /// No team's share of the GPU is more than 5 % worse than the best that any number of streams a team gives.
 TEST(FusedTeams, LoadIsNearTheBest) {
   for (int streams = 1; streams <= 300; ++streams) {
     const auto load = [](const TeamShape& s) { return static_cast<double>(s.streams) / s.ctas; };
-    const double chosen = load(choose_teams(streams, 264));
+    const double chosen = load(choose_teams(streams, 264, 1000));
     for (int each = 1; each <= streams; ++each) {
       const int teams = (streams + each - 1) / each;
       if (teams > 264) continue;
@@ -77,7 +78,7 @@ TEST(FusedWrite, RangesCoverAllUnitsOnce) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     std::mt19937 random(seed);
     const Dims dims = random_dims(random);
-    const TeamShape team = choose_teams(dims.streams, 264);
+    const TeamShape team = choose_teams(dims.streams, 264, useful_ctas(dims));
     const int columns = write_columns(dims, shared_limit(h200(), kCtasPerMultiprocessor));
     const int lanes = columns / (random() % 2 == 0 ? 8 : 4);
     const WriteCut cut = cut_write(dims, team, columns, lanes);
@@ -94,7 +95,7 @@ TEST(FusedWalk, TilesCoverAllPositionsWithinSharedMemory) {
     SCOPED_TRACE(testing::Message() << "seed " << seed);
     std::mt19937 random(seed);
     const Dims dims = random_dims(random);
-    const TeamShape team = choose_teams(dims.streams, 264);
+    const TeamShape team = choose_teams(dims.streams, 264, useful_ctas(dims));
     const std::size_t limit = shared_limit(h200(), kCtasPerMultiprocessor);
     for (const int slot_bytes : {16, 24, 32}) {
       const WalkNeeds needs = undo_needs(dims, slot_bytes);

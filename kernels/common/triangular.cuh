@@ -159,7 +159,7 @@ __device__ __forceinline__ void read_factors(const float* tile, int stride, int 
     for (int r = 0; r < Tile::kThreadRows; ++r)
       unpack(*reinterpret_cast<const float4*>(tile + Tile::template row<kTriangle>(r) * stride + k), out[r]);
   } else {
-    constexpr int kPack = Tile::kThreadRows % 4 == 0 ? 4 : 2;
+    constexpr int kPack = Tile::kThreadRows % 4 == 0 ? 4 : (Tile::kThreadRows % 2 == 0 ? 2 : 1);
     struct alignas(4 * kPack) Pack {
       float v[kPack];
     };

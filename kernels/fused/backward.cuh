@@ -84,10 +84,13 @@ __device__ __forceinline__ void mix_grad_phase(const BackwardArgs& a, const Team
     const device::Rows<true> factor[1] = {{p.s + chunk * c * c, c, c}};
     const device::Rows<true> d_dv_w{p.d_dv_w + at, c, d}, base{p.base_dva + at, c, d};
     float acc[1][MixTile::kThreadRows][4];
+    float4 old[MixTile::kThreadRows];  // before the wait: base_dva was made before the first step
+    device::for_outputs<MixTile, Triangle::transposed>(
+        place, [&](int r, int i, int column) { old[r] = base.load(i, column); });
     const auto start = [&](auto& first) {
       device::clear(first);
-      device::for_outputs<MixTile, Triangle::transposed>(
-          place, [&](int r, int i, int column) { device::unpack(base.load(i, column), first[0][r]); });
+      device::for_outputs<MixTile, Triangle::transposed>(place,
+                                                         [&](int r, int, int) { device::unpack(old[r], first[0][r]); });
     };
     device::triangular_tile<MixTile, Triangle::transposed, 1>(memory, factor, d_dv_w, place, wait, start, acc);
     device::for_outputs<MixTile, Triangle::transposed>(place, [&](int r, int i, int column) {

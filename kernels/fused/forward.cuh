@@ -80,10 +80,13 @@ __device__ __forceinline__ void mix_phase(const ForwardArgs& a, const Team& team
     const device::Rows<true> retrieved{p.retrieved + at, c, d}, inter{p.inter + at, c, d};
     const device::Rows<true> base{(item.product == 0 ? p.base_dv : p.base_out) + at, c, d};
     float acc[1][MixTile::kThreadRows][4];
+    float4 old[MixTile::kThreadRows];  // before the wait: base_dv and base_out were made before the first step
+    device::for_outputs<MixTile, Triangle::lower>(place,
+                                                  [&](int r, int i, int column) { old[r] = base.load(i, column); });
     const auto start = [&](auto& first) {
       device::clear(first);
       device::for_outputs<MixTile, Triangle::lower>(place, [&](int r, int i, int column) {
-        const float4 y = base.load(i, column);
+        const float4 y = old[r];
         const float4 x = item.product == 0 ? y : inter.load(i, column);
         device::unpack(item.product == 0 ? y : make_float4(x.x + y.x, x.y + y.y, x.z + y.z, x.w + y.w), first[0][r]);
       });

@@ -16,9 +16,7 @@ struct BackwardArgs {
   mix_grad::Params mix_grad;
   undo::Params undo;
   read_grad::Params read_grad;
-  device::EntrySource reads;  ///< of step 0, for the prefetch alone; weights are not looked at
   WalkShape undo_walk, read_walk;
-  bool prefetch;  ///< rows that a later phase reads into L2
 };
 
 enum BackwardPhase : int { kGatherGrad, kMixGrad, kUndo, kReadGrad };
@@ -163,22 +161,14 @@ __global__ void __launch_bounds__(kThreads, kCtasPerMultiprocessor)
     backward_kernel(const __grid_constant__ BackwardArgs a) {
   extern __shared__ uint4 shared[];
   const Team team(a.team, a.dims.streams, a.counters);
-  const auto grad_bytes = static_cast<std::uint32_t>(a.dims.head_dim) * sizeof(typename F::G);
-  const auto bank_bytes = static_cast<std::uint32_t>(a.dims.head_dim) * sizeof(typename F::B);
   for (int step = a.dims.steps - 1, round = 0; step >= 0; --step, ++round) {
-    gather_grad_phase<F>(a, team, step, reinterpret_cast<float*>(shared), WaitOnce{team, kReadGrad, round});
+    gather_grad_phase<F>(a, team, step, reinterpret_cast<float*>(shared), WaitOnce{team, kReadGrad, team.size * round});
     team.arrive(kGatherGrad);
-    mix_grad_phase(a, team, step, shared, WaitOnce{team, kGatherGrad, round + 1});
+    mix_grad_phase(a, team, step, shared, WaitOnce{team, kGatherGrad, team.size * (round + 1)});
     team.arrive(kMixGrad);
-    if (a.prefetch) {
-      prefetch_step(a.reads, a.read_grad.grad.data, grad_bytes, a.dims, team, step);
-      prefetch_step(a.reads, a.read_grad.bank.data, bank_bytes, a.dims, team, step);
-    }
-    undo_phase<F>(a, team, step, shared, WaitOnce{team, kMixGrad, round + 1});
+    undo_phase<F>(a, team, step, shared, WaitOnce{team, kMixGrad, team.size * (round + 1)});
     team.arrive(kUndo);
-    if (a.prefetch && step > 0)
-      prefetch_step(a.gather_grad.source, a.gather_grad.grad, grad_bytes, a.dims, team, step - 1);
-    read_grad_phase<F>(a, team, step, shared, WaitOnce{team, kUndo, round + 1});
+    read_grad_phase<F>(a, team, step, shared, WaitOnce{team, kUndo, team.size * (round + 1)});
     team.arrive(kReadGrad);
   }
 }

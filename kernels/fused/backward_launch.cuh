@@ -13,9 +13,6 @@ BackwardArgs backward_args(const Backward& pass, const LaunchContext& context) {
   LaunchContext own = context;
   own.geometry = {};  // a row plan of kThreads
   const RowPlan plan = rows::plan_of(bind_step(pass.gather_grad, 0), own);
-  const auto row_bytes = [&](AnyPtr rows_of) {
-    return dims.head_dim * static_cast<std::int64_t>(size_of(rows_of.dtype));
-  };
   const std::size_t limit = shared_limit(context.device, ctas_wanted(context));
   BackwardArgs args{};
   args.dims = dims;
@@ -25,11 +22,8 @@ BackwardArgs backward_args(const Backward& pass, const LaunchContext& context) {
   args.mix_grad = pass.mix_grad;
   args.undo = pass.undo;
   args.read_grad = pass.read_grad;
-  args.reads = device::entries_of(pass.read_grad.q_idx, {nullptr, DType::f32}, dims.reads, dims, 0, -1);
   args.undo_walk = cut_walk(undo_needs(dims, F::kUndoBytes), args.team, limit);
   args.read_walk = cut_walk(read_needs(dims, F::kReadBytes), args.team, limit);
-  args.prefetch = rows_fit_l2(context.device, std::int64_t{dims.streams} * dims.chunk * (dims.writes + 2 * dims.reads),
-                              std::max(row_bytes(pass.undo.grad), row_bytes(pass.undo.bank)));
   return args;
 }
 
@@ -41,8 +35,7 @@ std::string run_backward(const Backward& pass, const LaunchContext& context, Act
                 sizeof(device::TileMemory<MixTile, device::Triangle::transposed, 1>)});
   const device::LaunchShape shape = shape_of(args.team, bytes);
   if (action == Action::refuse_residency) return refuse_residency(backward_kernel<F>, shape, context.device);
-  if (action == Action::describe)
-    return describe(args.team) + (args.prefetch ? ", rows of later phases prefetched" : "");
+  if (action == Action::describe) return describe(args.team);
   launch_team(backward_kernel<F>, shape, context, args);
   return "";
 }

@@ -14,10 +14,9 @@ struct ForwardArgs {
   mix::Params mix;
   write::Params write;
   WriteCut cut;
-  bool prefetch;  ///< the next step's rows into L2
 };
 
-enum ForwardPhase : int { kGather, kMix, kWrite };
+enum ForwardPhase : int { kGatherWrites, kGatherReads, kMix, kWrite };
 
 /// What a kernel is built for. kColumns: of a CTA of write, 64 or 128 of one row, and with them how many rows of a part
 /// gather has in flight (rows of up to 64 columns have 8 lanes, which hold 8 entries at a time).
@@ -30,10 +29,24 @@ struct ForwardForm {
   using Shape = write::RowShape<T, kColumns / device::kVec<T>, true>;
 };
 
-/// gather::device_rows::gather_rows for the team's units of one step.
+/// Who gathers: the rows of the writes are what the chain waits for, so some CTAs take these and the others the rows of
+/// the reads, which the reading alone needs.
+struct Roles {
+  int writers;  ///< CTAs [0, writers) gather for the writes, the others for the reads; a lone CTA does both
+  __device__ Roles(const Dims& dims, const Team& team)
+      : writers(
+            team.size == 1
+                ? 1
+                : min(max((team.size * dims.writes + (dims.writes + dims.reads) / 2) / (dims.writes + dims.reads), 1),
+                      team.size - 1)) {}
+  __device__ int readers(const Team& team) const { return team.size == 1 ? 1 : team.size - writers; }
+};
+
+/// gather::device_rows::gather_rows for the team's units of one operand of one step, dealt out to `ctas` CTAs of which
+/// this is number `rank`.
 template <typename F>
-__device__ __forceinline__ void gather_phase(const ForwardArgs& a, const Team& team, int step, float* parts,
-                                             WaitOnce wait) {
+__device__ __forceinline__ void gather_operand(const ForwardArgs& a, const Team& team, int step, int operand, int rank,
+                                               int ctas, float* parts, WaitOnce wait) {
   using Row = device::RowVector<typename F::T, true>;
   const gather::device_rows::Args& g = a.gather;
   RowPlan plan = g.plan;
@@ -43,11 +56,10 @@ __device__ __forceinline__ void gather_phase(const ForwardArgs& a, const Team& t
   gather::device_rows::StashTarget stash = g.stash;
   if constexpr (F::kStash)
     stash.rows += first_token * a.dims.writes * plan.head_dim * static_cast<int>(sizeof(typename F::T));
-  for (int item = team.rank; item < units.blocks * g.operands; item += team.size) {
-    if (item != team.rank) __syncthreads();  // the parts of the block before have been added up
-    const int operand = g.operands == 2 ? item & 1 : 0, block = g.operands == 2 ? item / 2 : item;
-    const device::EntrySource source = source_at(g.source[operand], a.dims, step);
-    float* out = g.out[operand] + first_token * plan.head_dim;
+  const device::EntrySource source = source_at(g.source[operand], a.dims, step);
+  float* out = g.out[operand] + first_token * plan.head_dim;
+  for (int block = rank; block < units.blocks; block += ctas) {
+    if (block != rank) __syncthreads();  // the parts of the block before have been added up
     const RowPlace at = units.place(plan, block);
     const device::RowColumns columns = device::columns_of<typename F::T>(g.bank, plan, at);
     gather::device_rows::StashVisitor<Row, F::kStash> visitor{
@@ -62,23 +74,42 @@ __device__ __forceinline__ void gather_phase(const ForwardArgs& a, const Team& t
   }
 }
 
-/// mix::mix_kernel's tiles, one product each.
-__device__ __forceinline__ void mix_phase(const ForwardArgs& a, const Team& team, int step, void* shared,
-                                          WaitOnce wait) {
+template <typename F>
+__device__ __forceinline__ void gather_phase(const ForwardArgs& a, const Team& team, const Roles& roles, int step,
+                                             float* parts) {
+  const bool both = team.size == 1;
+  const int first = team.rank < roles.writers ? 0 : 1;
+  for (int operand = first; operand < (both ? 2 : first + 1); ++operand) {
+    const int ctas = operand == 0 ? roles.writers : roles.readers(team);
+    const int rank = operand == 0 || both ? team.rank : team.rank - roles.writers;
+    gather_operand<F>(a, team, step, operand, rank, ctas, parts, WaitOnce{team, kWrite, team.size * step});
+    team.arrive(operand == 0 ? kGatherWrites : kGatherReads);
+  }
+}
+
+/// Output tiles of one of mix's products over the team's streams.
+__device__ __forceinline__ int mix_tiles(const Dims& dims, const Team& team) {
+  return (dims.chunk + MixTile::kRows - 1) / MixTile::kRows *
+         ((dims.head_dim + MixTile::kColumns - 1) / MixTile::kColumns) * team.streams;
+}
+
+/// mix::mix_kernel's tiles of one product: delta_v or reading. `rank`: which of the team's CTAs this one is for the
+/// deal.
+template <bool kReading>
+__device__ __forceinline__ void mix_product(const ForwardArgs& a, const Team& team, int step, int rank, void* shared,
+                                            WaitOnce wait) {
   using device::Triangle;
   auto& memory = *static_cast<device::TileMemory<MixTile, Triangle::lower, 1>*>(shared);
   const mix::Params& p = a.mix;
   const int c = a.dims.chunk, d = a.dims.head_dim;
-  const int row_tiles = (c + MixTile::kRows - 1) / MixTile::kRows;
-  const int column_tiles = (d + MixTile::kColumns - 1) / MixTile::kColumns;
-  for (int tile = team.rank; tile < row_tiles * column_tiles * 2 * team.streams; tile += team.size) {
-    if (tile != team.rank) __syncthreads();  // the tile before has been read
-    const auto item = device::tile_item<MixTile, Triangle::lower>(team.streams, 2, c, d, static_cast<unsigned>(tile));
+  for (int tile = rank; tile < mix_tiles(a.dims, team); tile += team.size) {
+    if (tile != rank) __syncthreads();  // the tile before has been read
+    const auto item = device::tile_item<MixTile, Triangle::lower>(team.streams, 1, c, d, static_cast<unsigned>(tile));
     const std::int64_t chunk = std::int64_t{step} * a.dims.streams + team.first_stream + item.chunk, at = chunk * c * d;
     const device::TilePlace place{c, item.i0, item.d0, 0};
-    const device::Rows<true> factor[1] = {{(item.product == 0 ? p.b : p.qb) + chunk * c * c, c, c}};
+    const device::Rows<true> factor[1] = {{(kReading ? p.qb : p.b) + chunk * c * c, c, c}};
     const device::Rows<true> retrieved{p.retrieved + at, c, d}, inter{p.inter + at, c, d};
-    const device::Rows<true> base{(item.product == 0 ? p.base_dv : p.base_out) + at, c, d};
+    const device::Rows<true> base{(kReading ? p.base_out : p.base_dv) + at, c, d};
     float acc[1][MixTile::kThreadRows][4];
     float4 old[MixTile::kThreadRows];  // before the wait: base_dv and base_out were made before the first step
     device::for_outputs<MixTile, Triangle::lower>(place,
@@ -86,14 +117,17 @@ __device__ __forceinline__ void mix_phase(const ForwardArgs& a, const Team& team
     const auto start = [&](auto& first) {
       device::clear(first);
       device::for_outputs<MixTile, Triangle::lower>(place, [&](int r, int i, int column) {
-        const float4 y = old[r];
-        const float4 x = item.product == 0 ? y : inter.load(i, column);
-        device::unpack(item.product == 0 ? y : make_float4(x.x + y.x, x.y + y.y, x.z + y.z, x.w + y.w), first[0][r]);
+        float4 x = old[r];
+        if constexpr (kReading) {
+          const float4 y = inter.load(i, column);
+          x = make_float4(y.x + x.x, y.y + x.y, y.z + x.z, y.w + x.w);
+        }
+        device::unpack(x, first[0][r]);
       });
     };
     device::triangular_tile<MixTile, Triangle::lower, 1>(memory, factor, retrieved, place, wait, start, acc);
     device::for_outputs<MixTile, Triangle::lower>(place, [&](int r, int i, int column) {
-      float* out = item.product == 0 ? p.delta_v : p.reading;
+      float* out = kReading ? p.reading : p.delta_v;
       device::store_row<true>(out + at + static_cast<std::int64_t>(i) * d, column, d, acc[0][r]);
     });
   }
@@ -163,17 +197,21 @@ __global__ void __launch_bounds__(kThreads, kCtasPerMultiprocessor)
   extern __shared__ uint4 shared[];
   auto* floats = reinterpret_cast<float*>(shared);
   const Team team(a.team, a.dims.streams, a.counters);
+  const Roles roles(a.dims, team);
+  const int tiles = mix_tiles(a.dims, team), mixers = min(tiles, team.size);
   for (int step = 0; step < a.dims.steps; ++step) {
-    gather_phase<F>(a, team, step, floats, WaitOnce{team, kWrite, step});
-    team.arrive(kGather);
-    mix_phase(a, team, step, shared, WaitOnce{team, kGather, step + 1});
-    team.arrive(kMix);
-    if (a.prefetch && step + 1 < a.dims.steps)
-      for (int operand = 0; operand < a.gather.operands; ++operand)
-        prefetch_step(a.gather.source[operand], a.gather.bank,
-                      static_cast<std::uint32_t>(a.dims.head_dim) * sizeof(typename F::T), a.dims, team, step + 1);
-    write_phase<F>(a, team, step, floats, WaitOnce{team, kMix, step + 1});
+    gather_phase<F>(a, team, roles, step, floats);
+    if (team.rank < mixers) {
+      mix_product<false>(a, team, step, team.rank, shared, WaitOnce{team, kGatherWrites, roles.writers * (step + 1)});
+      team.arrive(kMix);
+    }
+    write_phase<F>(a, team, step, floats,
+                   WaitOnce{team, kMix, mixers * (step + 1), kGatherReads, roles.readers(team) * (step + 1)});
     team.arrive(kWrite);
+    // Nothing waits for the reading: the last CTAs make it while the first ones gather for the next step's writes. What
+    // it reads became visible with the waits before write.
+    mix_product<true>(a, team, step, team.size - 1 - team.rank, shared, WaitOnce::nothing(team));
+    __syncthreads();  // the tile has been read, its memory is free
   }
 }
 

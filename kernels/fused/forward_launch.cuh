@@ -12,8 +12,6 @@ inline ForwardArgs forward_args(const Forward& pass, const LaunchContext& contex
   LaunchContext own = context;
   own.geometry = {};  // a row plan of kThreads
   const RowPlan plan = rows::plan_of(bind_step(pass.gather, 0), own);
-  const auto row_bytes = dims.head_dim * static_cast<std::int64_t>(size_of(pass.gather.bank.dtype));
-  const std::int64_t step_rows = std::int64_t{dims.streams} * dims.chunk * (dims.writes + dims.reads);
   ForwardArgs args{};
   args.dims = dims;
   args.team = teams_of(dims, context);
@@ -22,7 +20,6 @@ inline ForwardArgs forward_args(const Forward& pass, const LaunchContext& contex
   args.mix = pass.mix;
   args.write = pass.write;
   args.cut = cut_write(dims, args.team, columns, columns * static_cast<int>(size_of(pass.write.bank.dtype)) / 16);
-  args.prefetch = rows_fit_l2(context.device, step_rows, row_bytes);
   return args;
 }
 
@@ -54,8 +51,7 @@ std::string run_forward(const Forward& pass, const LaunchContext& context, Actio
     if (action == Action::launch) return launch_team(forward_kernel<Form>, shape, context, args);
     if (action == Action::refuse_residency) text = refuse_residency(forward_kernel<Form>, shape, context.device);
   });
-  if (action == Action::describe)
-    text = describe(args.team) + (args.prefetch ? ", rows of the next step prefetched" : "");
+  if (action == Action::describe) text = describe(args.team);
   return text;
 }
 

@@ -15,8 +15,10 @@ std::string refuse_shapes(const Dims& dims, DType rows, const char* whose) {
   return "";
 }
 
-/// The largest (stream, slice) grid of any phase must fit 32 bits.
+/// Arrivals, and the largest (stream, slice) grid of any phase, must fit 32 bits.
 std::string refuse_items(const Dims& dims) {
+  if (dims.steps >= (1 << 20))  // times the CTAs of a team, as arrivals are counted, below 2^31
+    return std::to_string(dims.steps) + " steps; at most 1048575 are supported";
   const std::int64_t items = std::int64_t{dims.streams} * dims.chunk * ((dims.head_dim + 31) / 32);
   if (items < (std::int64_t{1} << 30)) return "";
   return "a step has " + std::to_string(items) + " pieces of work; fewer than 1073741824 are supported";

@@ -1,5 +1,5 @@
 #pragma once
-// What forward and backward share: rows of a step as a team's units, prefetches, output tiles. Device code only.
+// What forward and backward share: rows of a step as a team's units, output tiles. Device code only.
 #include "kernels/common/row_sum.cuh"
 #include "kernels/common/triangular_grid.cuh"
 #include "kernels/fused/team.cuh"
@@ -23,7 +23,7 @@ struct TeamUnits {
   }
 };
 
-/// The entries of step 0, moved to `step`; nothing is prefetched by them.
+/// The entries of step 0, moved to `step`; those of the step to come are not prefetched.
 __device__ __forceinline__ device::EntrySource source_at(const device::EntrySource& first, const Dims& dims, int step) {
   device::EntrySource source = first;
   const std::int64_t entry = std::int64_t{step} * dims.streams * dims.chunk * first.entries;
@@ -31,20 +31,6 @@ __device__ __forceinline__ device::EntrySource source_at(const device::EntrySour
   source.weight = static_cast<const char*>(first.weight) + entry * (first.bf16_weight ? 2 : 4);
   source.ahead = 0;
   return source;
-}
-
-/// Asks L2 for the rows of the team's entries of `step`, one entry a thread and turn.
-__device__ __forceinline__ void prefetch_step(const device::EntrySource& first, const void* bank, std::uint32_t bytes,
-                                              const Dims& dims, const Team& team, int step) {
-  const std::int64_t token = (std::int64_t{step} * dims.streams + team.first_stream) * dims.chunk;
-  const int count = team.streams * dims.valid_tokens(step) * first.entries, of_stream = dims.chunk * first.entries;
-  const int valid = dims.valid_tokens(step) * first.entries;
-  for (int i = team.rank * kThreads + static_cast<int>(threadIdx.x); i < count; i += team.size * kThreads) {
-    const int stream = i / valid;
-    const std::int64_t entry = token * first.entries + std::int64_t{stream} * of_stream + (i - stream * valid);
-    const std::int32_t row = first.index[entry * first.index_words];
-    prefetch_rows_l2(static_cast<const char*>(bank) + std::int64_t{row} * bytes, bytes);
-  }
 }
 
 }  // namespace sdm::fused

@@ -23,9 +23,9 @@ __device__ __forceinline__ std::uint64_t nanoseconds() {
 /// microseconds to milliseconds; another process may hold the GPU for seconds.
 inline constexpr std::uint64_t kWatchdogNanoseconds = 20'000'000'000ull;
 
-/// Counters only grow within a launch: counter `phase` is ctas * (rounds that all CTAs of the team have left behind).
-/// A CTA takes part in every round of every phase, and waits for all others at least once a round, so no counter can
-/// run ahead of a round that is still being counted.
+/// Counters only grow within a launch: counter `phase` is the sum of arrivals, one for each CTA and step that has a
+/// share of the phase. A CTA waits for all others of its team at least once a step, so that no counter can run ahead of
+/// a step that is still being counted.
 class Team {
  public:
   __device__ Team(const TeamShape& shape, int streams, std::uint32_t* counters)
@@ -40,22 +40,16 @@ class Team {
     __syncthreads();
     if (threadIdx.x == 0) add_release(counters_ + phase * kCounterStride);
   }
-  /// Until all CTAs have done `rounds` rounds of the phase; what they wrote is then visible to this CTA: the fence
-  /// drops the lines that its L1 holds.
-  __device__ __forceinline__ void wait(int phase, int rounds) const {
-    if (threadIdx.x == 0) {
-      const std::uint32_t* counter = counters_ + phase * kCounterStride;
-      const auto wanted = static_cast<std::uint32_t>(size) * static_cast<std::uint32_t>(rounds);
-      std::uint64_t begin = 0;
-      for (unsigned turn = 1; load_relaxed(counter) < wanted; ++turn)
-        if (turn % 4096 == 0) {
-          const std::uint64_t now = nanoseconds();
-          if (begin == 0) begin = now;
-          if (now - begin > kWatchdogNanoseconds) __trap();
-        }
-      asm volatile("fence.acq_rel.gpu;" ::: "memory");
-    }
-    __syncthreads();
+  /// One thread only: until `phase` has `arrivals`.
+  __device__ __forceinline__ void poll(int phase, int arrivals) const {
+    const std::uint32_t* counter = counters_ + phase * kCounterStride;
+    std::uint64_t begin = 0;
+    for (unsigned turn = 1; load_relaxed(counter) < static_cast<std::uint32_t>(arrivals); ++turn)
+      if (turn % 4096 == 0) {
+        const std::uint64_t now = nanoseconds();
+        if (begin == 0) begin = now;
+        if (now - begin > kWatchdogNanoseconds) __trap();
+      }
   }
 
   int rank, size, first_stream, streams;
@@ -64,22 +58,26 @@ class Team {
   std::uint32_t* counters_;
 };
 
-/// The first call waits; the whole CTA makes every call.
+/// Waits at its first call, which the whole CTA makes, for the arrivals of one phase or two. What the arrived CTAs
+/// wrote is then visible to this CTA: the fence drops the lines that its L1 holds.
 struct WaitOnce {
   const Team& team;
-  int phase, rounds;
+  int phase, arrivals;
+  int second_phase = -1, second_arrivals = 0;
   bool done = false;
+
+  __device__ static WaitOnce nothing(const Team& team) { return {team, 0, 0, -1, 0, true}; }
   __device__ __forceinline__ void operator()() {
-    if (!done) team.wait(phase, rounds);
+    if (!done) {
+      if (threadIdx.x == 0) {
+        team.poll(phase, arrivals);
+        if (second_phase >= 0) team.poll(second_phase, second_arrivals);
+        asm volatile("fence.acq_rel.gpu;" ::: "memory");
+      }
+      __syncthreads();
+    }
     done = true;
   }
 };
-
-/// Brings `bytes` (a multiple of 16) from an aligned address into L2, without waiting.
-__device__ __forceinline__ void prefetch_rows_l2(const void* from, std::uint32_t bytes) {
-#if __CUDA_ARCH__ >= 900
-  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(from), "r"(bytes) : "memory");
-#endif
-}
 
 }  // namespace sdm::fused

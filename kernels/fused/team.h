@@ -114,12 +114,6 @@ inline WalkShape cut_walk(const WalkNeeds& needs, const TeamShape& team, std::si
   return shape;
 }
 
-/// Rows of the next step are brought into L2 early where they find room there beside what the step itself moves.
-inline bool rows_fit_l2(const Device& device, std::int64_t rows, std::int64_t row_bytes) {
-  return device.compute_capability >= 90 && !device.force_portable && row_bytes % 16 == 0 &&
-         2 * rows * row_bytes <= static_cast<std::int64_t>(device.l2_bytes);
-}
-
 /// Parameters of one step.
 template <typename Params>
 Params bind_step(Params params, int step) {

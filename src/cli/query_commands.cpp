@@ -56,7 +56,7 @@ struct LaunchHelp {
   std::string_view name, what;
 };
 constexpr LaunchHelp kLaunchModes[] = {
-    {"auto", "fused where it was measured faster, else a graph, of dependent launches where the GPU has them"},
+    {"auto", "a graph, of dependent launches where the GPU has them"},
     {"eager", "one launch after the other from the host"},
     {"plan", "as eager: binding and choice of kernels happen once a pass"},
     {"pdl", "a kernel's prologue overlaps the end of the kernel before it (compute capability 9.0)"},

@@ -57,8 +57,6 @@ std::string refuse_fused(const SparsePlan& plan, const SparseBuffers& buffers, c
   return reason;
 }
 
-bool fused_is_faster(const SparseBuffers&, const Device&) { return false; }
-
 std::string describe_fused(const SparseBuffers& buffers, const LaunchContext& context) {
   std::string text = "forward " + fused::describe(bind_forward(buffers, nullptr), context);
   if (has_backward(buffers)) text += "; backward " + fused::describe(bind_backward(buffers, nullptr), context);

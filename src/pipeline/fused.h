@@ -11,10 +11,6 @@ namespace sdm {
 /// that was asked for by name and has other bits, or a GPU that cannot hold all CTAs at once.
 std::string refuse_fused(const SparsePlan& plan, const SparseBuffers& buffers, const LaunchContext& context);
 
-/// Whether one kernel per pass was measured faster than a graph of the stages' kernels (docs/launch_modes.md). Sizes
-/// and device facts only.
-bool fused_is_faster(const SparseBuffers& buffers, const Device& device);
-
 /// The launch shapes in words, for the result.
 std::string describe_fused(const SparseBuffers& buffers, const LaunchContext& context);
 

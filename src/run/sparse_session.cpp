@@ -144,12 +144,10 @@ void SparseSession::set_launch(LaunchMode mode) {
   if (mode == LaunchMode::pdl && device && !dependent_possible)
     throw Unsupported(fmt::format("launch mode pdl needs compute capability 9.0 or newer, this device has {}.{}",
                                   device->compute_capability / 10, device->compute_capability % 10));
-  const bool wanted =
-      mode == LaunchMode::fused || (mode == LaunchMode::automatic && device && fused_is_faster(buffers_, *device));
-  const std::string refused = wanted ? refuse_fused(plan_, buffers_, context_) : "";
-  if (mode == LaunchMode::fused && !refused.empty())
-    throw Unsupported(fmt::format("launch mode fused refuses this case: {}", refused));
-  fused_ = wanted && refused.empty();
+  if (mode == LaunchMode::fused)
+    if (const std::string reason = refuse_fused(plan_, buffers_, context_); !reason.empty())
+      throw Unsupported(fmt::format("launch mode fused refuses this case: {}", reason));
+  fused_ = mode == LaunchMode::fused;
   if (fused_ && !counters_)
     counters_ = static_cast<std::uint32_t*>(backend_.allocate(fused::counter_bytes(buffers_.dims)));
   context_.dependent_launch =

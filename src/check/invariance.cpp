@@ -6,6 +6,7 @@
 #include <numeric>
 #include <optional>
 
+#include "base/error.h"
 #include "check/bitwise.h"
 #include "check/check.h"
 #include "check/oracle_check.h"
@@ -55,10 +56,16 @@ AxisResult geometry_axis(CheckContext& context) {
 AxisResult launch_axis(CheckContext& context) {
   const Device* device = context.backend.device();
   if (!device) return not_applicable("launch modes need a GPU");
-  std::string modes;
-  for (const LaunchMode mode : {LaunchMode::eager, LaunchMode::pdl, LaunchMode::graph, LaunchMode::automatic}) {
+  std::string modes, refused;
+  for (const LaunchMode mode :
+       {LaunchMode::eager, LaunchMode::pdl, LaunchMode::graph, LaunchMode::automatic, LaunchMode::fused}) {
     if (mode == LaunchMode::pdl && device->compute_capability < 90) continue;
-    context.session.set_launch(mode);
+    try {
+      context.session.set_launch(mode);
+    } catch (const Unsupported& reason) {
+      refused += fmt::format("; {}", reason.what());
+      continue;
+    }
     const std::string name = context.session.launch_name();
     const std::string where =
         first_difference(context.session.buffers(), {context.forward, context.backward}, run_step(context.session));
@@ -66,7 +73,7 @@ AxisResult launch_axis(CheckContext& context) {
     if (!where.empty()) return broken(fmt::format("launched as {} the bits of {} change", name, where));
     modes += (modes.empty() ? "" : ", ") + name;
   }
-  return held("launch modes " + modes);
+  return held("launch modes " + modes + refused);
 }
 
 /// The workload with its streams rearranged: stream i of the result is stream order[i] of the source. Banks become

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "numerics/formats.h"
+#include "pipeline/fused.h"
 #include "pipeline/sparse_bind.h"
 #include "run/tensor_io.h"
 
@@ -91,6 +92,7 @@ void SparseSession::initial_bank(BankKind kind, std::int64_t first, std::int64_t
 
 SparseSession::~SparseSession() {
   for (const auto& [kind, memory] : pristine_) backend_.release(memory);
+  if (counters_) backend_.release(counters_);
 }
 
 void SparseSession::load_bank(const Tensor& tensor, BankKind kind) {
@@ -137,29 +139,46 @@ void SparseSession::restore(std::uint8_t poison) {
 
 void SparseSession::set_launch(LaunchMode mode) {
   const Device* device = backend_.device();
-  if (mode == LaunchMode::fused) throw Unsupported("launch mode fused is not built; eager, plan, pdl and graph are");
+  if (mode == LaunchMode::fused && !device) throw Unsupported("launch mode fused needs a GPU");
   const bool dependent_possible = device && device->compute_capability >= 90 && !device->force_portable;
   if (mode == LaunchMode::pdl && device && !dependent_possible)
     throw Unsupported(fmt::format("launch mode pdl needs compute capability 9.0 or newer, this device has {}.{}",
                                   device->compute_capability / 10, device->compute_capability % 10));
-  context_.dependent_launch = dependent_possible && (mode == LaunchMode::pdl || mode == LaunchMode::automatic);
-  recorded_ = device && (mode == LaunchMode::graph || mode == LaunchMode::automatic);
+  if (mode == LaunchMode::fused)
+    if (const std::string reason = refuse_fused(plan_, buffers_, context_); !reason.empty())
+      throw Unsupported(fmt::format("launch mode fused refuses this case: {}", reason));
+  fused_ = mode == LaunchMode::fused;
+  if (fused_ && !counters_)
+    counters_ = static_cast<std::uint32_t*>(backend_.allocate(fused::counter_bytes(buffers_.dims)));
+  context_.dependent_launch =
+      dependent_possible && mode != LaunchMode::eager && mode != LaunchMode::plan && mode != LaunchMode::graph;
+  recorded_ = device && (mode == LaunchMode::graph || mode == LaunchMode::automatic || mode == LaunchMode::fused);
   recordings_.clear();
 }
 
 std::string SparseSession::launch_name() const {
   if (!backend_.device()) return "host";
+  if (fused_) return "fused: " + describe_fused(buffers_, context_);
   if (recorded_) return context_.dependent_launch ? "graph of dependent launches" : "graph";
   return context_.dependent_launch ? "pdl" : "eager";
 }
 
-/// Observers must see every call, so an observed pass is never a recording.
+/// Observers must see every call, so an observed pass is never a recording, nor fused.
 void SparseSession::run_only(Pass pass, std::string_view stage, StageObserver* observer) {
   if (pass == Pass::backward && !has_backward()) return;
   if (!recorded_ || observer || !stage.empty()) return launch_pass(pass, stage, observer);
   std::unique_ptr<Recording>& recording = recordings_[pass];
-  if (!recording) recording = backend_.record([&] { launch_pass(pass, stage, observer); });
+  if (!recording)
+    recording = backend_.record([&] { fused_ ? launch_fused(pass) : launch_pass(pass, stage, observer); });
   recording->replay();
+}
+
+void SparseSession::launch_fused(Pass pass) {
+  Executor executor(backend_, threads_, context_);
+  if (pass == Pass::forward)
+    forward_fused(executor, plan_, buffers_, counters_);
+  else
+    backward_fused(executor, plan_, buffers_, counters_);
 }
 
 void SparseSession::launch_pass(Pass pass, std::string_view stage, StageObserver* observer) {

@@ -57,7 +57,7 @@ const std::map<std::string, std::vector<std::string>>& arrows() {
       {"src/report/", {"base/", "config/", "io/", "workload/"}},
       {"src/oracle/", {"base/", "workload/"}},
       {"kernels/", {"base/", "numerics/", "workload/"}},
-      {"src/backend/", {"base/", "kernels/stage.h", "kernels/roof/", "pipeline/tensor.h", "report/result.h"}},
+      {"src/backend/", {"base/", "numerics/", "kernels/load/", "kernels/stage.h", "kernels/roof/", "pipeline/tensor.h", "report/result.h"}},
       {"src/pipeline/", {"base/", "backend/", "kernels/", "numerics/", "report/result.h", "workload/"}},
       {"src/check/",
        {"base/", "backend/", "config/config.h", "kernels/", "numerics/", "oracle/", "pipeline/", "report/result.h",

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/interrupt.h"
 #include "base/text.h"
+#include "check/planted_fault.h"
 #include "cli/commands.h"
 #include "io/atomic_file.h"
 #include "io/journal.h"
@@ -15,6 +16,7 @@
 #include "report/terminal.h"
 #include "run/ab.h"
 #include "run/case_runner.h"
+#include "run/fresh_process.h"
 #include "run/tool_info.h"
 
 namespace sdm {
@@ -143,6 +145,26 @@ bool run_all(const RunOptions& options, const std::vector<Case>& cases, const Ca
   return lost.empty();
 }
 
+/// --plant. Throws UserError for a name that is none.
+std::unique_ptr<PlantedFault> planted_fault(const std::string& name) {
+  if (name.empty()) return nullptr;
+  if (const PlantedFault::Kind* kind = PlantedFault::find(name)) return std::make_unique<PlantedFault>(*kind);
+  std::vector<std::string> names;
+  for (const PlantedFault::Kind& kind : PlantedFault::all()) names.emplace_back(kind.name);
+  throw UserError(
+      fmt::format("--plant is '{}'; planted faults are {}{}", name, join(names), did_you_mean(name, names)));
+}
+
+/// What a fresh process must be told to run cases as this one does.
+std::vector<std::string> fresh_arguments(const RunOptions& options, const Backend& backend) {
+  std::vector<std::string> arguments = {"--device", backend.device() ? backend.info().uuid : "cpu"};
+  if (options.threads > 0) arguments.insert(arguments.end(), {"--threads", fmt::format("{}", options.threads)});
+  if (options.portable) arguments.emplace_back("--portable");
+  if (!options.geometry.empty()) arguments.insert(arguments.end(), {"--geometry", options.geometry});
+  if (!options.plant.empty()) arguments.insert(arguments.end(), {"--plant", options.plant});
+  return arguments;
+}
+
 void say_what_would_run(const std::vector<Case>& cases) {
   for (const Case& c : cases) fmt::print("{}\n", c.id);
 }
@@ -175,6 +197,11 @@ ExitCode run_cases(const RunOptions& options, const std::vector<std::string>& ar
                               options.profile,
                               [&](std::string_view what) { progress.phase(what); },
                               [] { return interrupted() != 0; }};
+  const std::unique_ptr<PlantedFault> fault = planted_fault(options.plant);
+  environment.fault = fault.get();
+  environment.most_determinism_cost = options.max_determinism_cost;
+  FreshProcess fresh(cases_with_process(cases), fresh_arguments(options, *backend), environment.stop);
+  environment.fresh_process = [&](const std::string& id) { return fresh.digests(id); };
   if (environment.timing) environment.roof = report.roof = roofs_for(*backend, cases);
   const bool context_alive = run_all(options, cases, environment, progress, journal, report);
   progress.finish();

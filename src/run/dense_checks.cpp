@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "check/bitwise.h"
 #include "numerics/f16.h"
+#include "run/dense_determinism.h"
 #include "run/tensor_io.h"
 
 namespace sdm {
@@ -58,7 +59,7 @@ CheckResult repeat(const CheckSpec& spec, DenseCheckContext& context) {
   bool dq_varied = false;
   for (int run = 1; run <= spec.runs; ++run) {
     const Digests1 again = run_again(context.session);
-    if (const std::string where = first_difference(context, context.reference, again); !where.empty())
+    if (const std::string where = compare_dense(context, "repeat", DeterminismLevel::run_to_run, again); !where.empty())
       return failed(fmt::format("run {} of {} differs from the first in {}", run, spec.runs, where));
     dq_varied = dq_varied || (again.contains("dq") && again.at("dq") != context.reference.at("dq"));
   }
@@ -88,6 +89,8 @@ CheckResult replay(DenseCheckContext& context) {
   run_again(twin);
   run_again(context.session);
   const std::string difference = compare_sessions(context, twin, context.session);
+  context.ledger.note("replay", DeterminismLevel::cpu_equal,
+                      difference.empty() ? Difference{} : Difference{"dense_rescan", {"dense_rescan"}});
   if (!difference.empty()) return failed(difference);
   return passed("every output has the bits of the host replay");
 }
@@ -118,7 +121,9 @@ CheckResult agree(DenseCheckContext& context) {
 
 /// The first sequence alone must have the bits that it has within the batch: no output depends on what runs beside it.
 CheckResult invariance(DenseCheckContext& context) {
-  if (context.workload.batch == 1) return skipped("one sequence: there is no batch to take it out of");
+  if (const std::string difference = dense_launch_difference(context); !difference.empty()) return failed(difference);
+  if (context.workload.batch == 1)
+    return passed("launch geometries and modes change no bit (one sequence: there is no batch to take it out of)");
   if (context.session.guarantee() != Guarantee::exact)
     return skipped(fmt::format("{} promises the same bits from run to run, not from shape to shape",
                                context.session.resolved().name));
@@ -164,9 +169,8 @@ CheckResult run(const CheckSpec& spec, DenseCheckContext& context) {
     case CheckSpec::Kind::invariance: return invariance(context);
     case CheckSpec::Kind::guards: return guards(context);
     case CheckSpec::Kind::bank_restored: return skipped("the dense workload has no bank");
-    case CheckSpec::Kind::disturbed: return skipped("no disturbing load is built for the dense workload");
+    default: return run_dense_surroundings(spec, context);
   }
-  throw InternalError("unknown check");
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "check/planted_fault.h"
 #include "numerics/formats.h"
 #include "pipeline/sparse_bind.h"
 #include "run/tensor_io.h"
@@ -35,6 +36,26 @@ std::vector<float> widened(const Tensor& tensor, const std::vector<std::byte>& b
   return floats;
 }
 
+/// Puts a planted fault between a stage and whoever looks at its results.
+class Spoiler final : public StageObserver {
+ public:
+  Spoiler(PlantedFault* fault, SparseSession& session, StageObserver* inner)
+      : fault_(fault), session_(session), inner_(inner) {}
+  void before(const StageCall& call) override {
+    if (inner_) inner_->before(call);
+    fault_->before(session_, call);
+  }
+  void after(const StageCall& call) override {
+    fault_->after(session_, call);
+    if (inner_) inner_->after(call);
+  }
+
+ private:
+  PlantedFault* fault_;
+  SparseSession& session_;
+  StageObserver* inner_;
+};
+
 }  // namespace
 
 SparseSession::SparseSession(const SparseWorkload& workload, const SparseInputs& inputs, Backend& backend,
@@ -45,7 +66,8 @@ SparseSession::SparseSession(const SparseWorkload& workload, const SparseInputs&
       threads_(threads),
       context_(backend.launch_context()),
       buffers_(workload),
-      plan_(make_plan(variants, buffers_, backend.device(), stages)) {
+      plan_(make_plan(variants, buffers_, backend.device(), stages)),
+      fault_(stages.fault) {
   if (const auto* variant = plan_.group_entries.variant; variant && variant->scratch_bytes)
     buffers_.group_scratch = {"group_scratch",
                               "group_entries",
@@ -152,14 +174,15 @@ std::string SparseSession::launch_name() const {
 /// Observers must see every call, so an observed pass is never a recording.
 void SparseSession::run_only(Pass pass, std::string_view stage, StageObserver* observer) {
   if (pass == Pass::backward && !has_backward()) return;
-  if (!recorded_ || observer || !stage.empty()) return launch_pass(pass, stage, observer);
+  if (!recorded_ || observer || fault_ || !stage.empty()) return launch_pass(pass, stage, observer);
   std::unique_ptr<Recording>& recording = recordings_[pass];
   if (!recording) recording = backend_.record([&] { launch_pass(pass, stage, observer); });
   recording->replay();
 }
 
 void SparseSession::launch_pass(Pass pass, std::string_view stage, StageObserver* observer) {
-  Executor executor(backend_, threads_, context_, observer, stage);
+  Spoiler spoiler(fault_, *this, observer);
+  Executor executor(backend_, threads_, context_, fault_ ? &spoiler : observer, stage);
   if (pass == Pass::forward)
     forward(executor, plan_, buffers_);
   else

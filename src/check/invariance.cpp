@@ -203,6 +203,7 @@ AxisResult batch_axis(CheckContext& context) {
 AxisResult chunk_axis(CheckContext& context) {
   if (context.workload.distribution.kind == Distribution::Kind::replay)
     return not_applicable("chunk: captured inputs come in chunks");
+  if (context.workload.values != Values::ordinary) return not_applicable("chunk: the inputs hold special values");
   if (const std::string reason = too_large_for_oracle(context.workload); !reason.empty())
     return not_applicable("chunk: " + reason);
   const bool lossless =

@@ -3,10 +3,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "kernels/bank_fill/bank_fill.h"
 #include "kernels/stage.h"
 #include "report/result.h"
 
@@ -48,8 +50,16 @@ class Backend {
   // In stream order; uploads and downloads have completed when they return.
   virtual void upload(void* to, const void* from, std::size_t bytes) = 0;
   virtual void download(void* to, const void* from, std::size_t bytes) = 0;
+  /// Hands `bytes` bytes to `consume` in order, in pieces of whole 64-byte lines (the last may be short), without a
+  /// copy of it all: the next piece is on its way while one is consumed.
+  virtual void read_back(const void* from, std::size_t bytes,
+                         const std::function<void(std::span<const std::byte>)>& consume) {
+    consume({static_cast<const std::byte*>(from), bytes});
+  }
   virtual void copy(void* to, const void* from, std::size_t bytes) = 0;
   virtual void fill(void* to, std::uint8_t byte, std::size_t bytes) = 0;
+  /// Fills a generated bank in place; false where the backend cannot, and the host has to.
+  virtual bool fill_bank(const bank_fill::Fill&) { return false; }
   virtual void synchronize() = 0;
 
   /// Attributes a failed launch to its stage; called after every launch. Does not wait.

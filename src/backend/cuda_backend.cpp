@@ -53,11 +53,20 @@ class CudaBackend final : public Backend {
   void download(void* to, const void* from, std::size_t bytes) override {
     staging_.download(stream_.get(), to, from, bytes);
   }
+  void read_back(const void* from, std::size_t bytes,
+                 const std::function<void(std::span<const std::byte>)>& consume) override {
+    staging_.read_back(stream_.get(), from, bytes, consume);
+  }
   void copy(void* to, const void* from, std::size_t bytes) override {
     SDM_CUDA(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream_.get()));
   }
   void fill(void* to, std::uint8_t byte, std::size_t bytes) override {
     SDM_CUDA(cudaMemsetAsync(to, byte, bytes, stream_.get()));
+  }
+  bool fill_bank(const bank_fill::Fill& fill) override {
+    bank_fill::launch(fill, launch_context());
+    SDM_CUDA(cudaGetLastError());
+    return true;
   }
   void synchronize() override { waited(cudaStreamSynchronize(stream_.get()), "waiting for the stream"); }
   void after_launch(std::string_view stage, int step) override;

@@ -51,6 +51,15 @@ void Staging::download(cudaStream_t stream, void* to, const void* from, std::siz
     SDM_CUDA(cudaStreamSynchronize(stream));
     return;
   }
+  read_back(stream, from, bytes, [&](std::span<const std::byte> piece) {
+    host_copy(to, piece.data(), piece.size());
+    to = static_cast<std::byte*>(to) + piece.size();
+  });
+}
+
+void Staging::read_back(cudaStream_t stream, const void* from, std::size_t bytes,
+                        const std::function<void(std::span<const std::byte>)>& consume) {
+  if (bytes == 0) return;
   prepare();
   const auto start = [&](std::size_t at, int turn) {
     Half& half = halves_[turn];
@@ -64,7 +73,7 @@ void Staging::download(cudaStream_t stream, void* to, const void* from, std::siz
   for (std::size_t at = 0; at < bytes; at += kHalfBytes, turn ^= 1) {
     if (at + kHalfBytes < bytes) start(at + kHalfBytes, turn ^ 1);
     SDM_CUDA(cudaEventSynchronize(halves_[turn].done.get()));
-    host_copy(static_cast<char*>(to) + at, halves_[turn].memory.get(), std::min(kHalfBytes, bytes - at));
+    consume({static_cast<const std::byte*>(halves_[turn].memory.get()), std::min(kHalfBytes, bytes - at)});
   }
 }
 

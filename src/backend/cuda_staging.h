@@ -1,6 +1,8 @@
 #pragma once
 #include <cstddef>
+#include <functional>
 #include <memory>
+#include <span>
 
 #include "backend/cuda_check.h"
 #include "base/parallel.h"
@@ -14,6 +16,9 @@ class Staging {
  public:
   void upload(cudaStream_t stream, void* to, const void* from, std::size_t bytes);
   void download(cudaStream_t stream, void* to, const void* from, std::size_t bytes);
+  /// Hands the bytes to `consume` in order, out of the pinned halves.
+  void read_back(cudaStream_t stream, const void* from, std::size_t bytes,
+                 const std::function<void(std::span<const std::byte>)>& consume);
 
  private:
   static constexpr std::size_t kHalfBytes = std::size_t{32} << 20;

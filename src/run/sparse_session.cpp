@@ -119,6 +119,11 @@ void SparseSession::load_bank(const Tensor& tensor, BankKind kind) {
   if (kind == BankKind::gradient && !buffers_.workload.final_bank_gradient && inputs_.d_final_bank.empty())
     return backend_.fill(tensor.data, 0, tensor.bytes());
   if (!backend_.device()) return initial_bank(kind, 0, tensor.count(), tensor.data);
+  const bool captured = !(kind == BankKind::memory ? inputs_.bank : inputs_.d_final_bank).empty();
+  const bool ordinary = buffers_.workload.values == Values::ordinary && !captured;
+  if (ordinary && backend_.fill_bank(
+                       {tensor.data, tensor.dtype, tensor.count(), buffers_.workload.seed, kind == BankKind::gradient}))
+    return;
   if (const auto copy = pristine_.find(kind); copy != pristine_.end())
     return backend_.copy(tensor.data, copy->second, tensor.bytes());
   generate_bank(tensor, kind);

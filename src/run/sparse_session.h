@@ -101,7 +101,7 @@ class SparseSession {
   PlantedFault* fault_;  ///< null: honest
   std::unique_ptr<Arena> arena_;
   std::map<BankKind, void*>
-      pristine_;  ///< device copies of initial banks, made at the first restore where memory allows
+      pristine_;  ///< device copies of banks that came from the host, made at the first restore where memory allows
 };
 
 }  // namespace sdm

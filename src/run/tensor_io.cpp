@@ -13,20 +13,9 @@ std::vector<std::byte> download_tensor(Backend& backend, const Tensor& tensor) {
 }
 
 std::string digest_of(Backend& backend, const Tensor& tensor) {
-  constexpr std::size_t kPiece = std::size_t{64} << 20;
   Digest digest;
-  std::vector<std::byte> piece;
-  const auto* at = tensor.as<const std::byte>();
-  for (std::uint64_t done = 0; done < tensor.bytes(); done += kPiece) {
-    const std::size_t size = std::min<std::uint64_t>(kPiece, tensor.bytes() - done);
-    const std::byte* source = at + done;
-    if (backend.device()) {
-      piece.resize(size);
-      backend.download(piece.data(), source, size);
-      source = piece.data();
-    }
-    digest.update_values(tensor.dtype, {source, size});
-  }
+  backend.read_back(tensor.data, tensor.bytes(),
+                    [&](std::span<const std::byte> piece) { digest.update_values(tensor.dtype, piece); });
   return digest.hex();
 }
 

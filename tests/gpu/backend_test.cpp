@@ -8,6 +8,7 @@
 #include "base/parallel.h"
 #include "kernels/roof/roof.h"
 #include "measure/roof.h"
+#include "workload/sparse.h"
 
 namespace sdm {
 namespace {
@@ -54,6 +55,39 @@ TEST_F(GpuBackend, UploadCopyFillAndDownloadKeepEveryByte) {
     backend->download(back.data(), b, bytes);
     EXPECT_TRUE(back == std::vector<std::uint8_t>(bytes, 0x77)) << bytes;
   }
+}
+
+TEST_F(GpuBackend, ReadsBackEveryByteInOrder) {
+  for (const std::size_t bytes : {std::size_t{1}, std::size_t{4096}, (std::size_t{100} << 20) + 13}) {
+    const auto data = noise(bytes);
+    void* memory = take(bytes);
+    backend->upload(memory, data.data(), bytes);
+    std::size_t at = 0;
+    backend->read_back(memory, bytes, [&](std::span<const std::byte> piece) {
+      ASSERT_LE(at + piece.size(), bytes);
+      EXPECT_EQ(at % 64, 0u);
+      EXPECT_EQ(std::memcmp(piece.data(), data.data() + at, piece.size()), 0) << at;
+      at += piece.size();
+    });
+    EXPECT_EQ(at, bytes);
+  }
+}
+
+TEST_F(GpuBackend, FillsABankWithTheBitsOfTheHost) {
+  Parallel threads;
+  SparseWorkload w;
+  w.streams = 1, w.head_dim = 7, w.slots = 54321, w.seed = 99, w.final_bank_gradient = true;
+  for (const DType dtype : {DType::bf16, DType::f32})
+    for (const BankKind kind : {BankKind::memory, BankKind::gradient}) {
+      w.bank_dtype = w.grad_dtype = dtype;
+      const std::size_t bytes = static_cast<std::size_t>(w.bank_elements()) * size_of(dtype);
+      std::vector<std::uint8_t> want(bytes), got(bytes);
+      fill_bank(w, {}, kind, 0, w.bank_elements(), want.data(), threads);
+      void* memory = take(bytes);
+      ASSERT_TRUE(backend->fill_bank({memory, dtype, w.bank_elements(), w.seed, kind == BankKind::gradient}));
+      backend->download(got.data(), memory, bytes);
+      EXPECT_TRUE(want == got) << name_of(dtype);
+    }
 }
 
 TEST_F(GpuBackend, MarksCountFromZeroAndOrderTime) {

@@ -92,7 +92,8 @@ void thrash(std::uint32_t* buffer, std::uint64_t words, std::uint32_t seed, int 
 void hold_half(HoldControl* control, int threads_per_multiprocessor, std::uint64_t limit_ns,
                const LaunchContext& context) {
   const auto count = static_cast<unsigned>(context.device.multiprocessors);
-  const auto threads = static_cast<unsigned>(threads_per_multiprocessor / 2 < 1024 ? threads_per_multiprocessor / 2 : 1024);
+  const auto threads =
+      static_cast<unsigned>(threads_per_multiprocessor / 2 < 1024 ? threads_per_multiprocessor / 2 : 1024);
   hold_half_kernel<<<2 * count, threads, 0, device::stream_of(context)>>>(control, count / 2, limit_ns);
 }
 

@@ -39,8 +39,8 @@ __global__ void __launch_bounds__(kThreads) sums_kernel(std::uint64_t* sums, std
 }
 
 template <Function f>
-__global__ void __launch_bounds__(kThreads) outputs_kernel(std::uint32_t* outputs, std::uint32_t block,
-                                                           std::uint64_t fault) {
+__global__ void __launch_bounds__(kThreads)
+    outputs_kernel(std::uint32_t* outputs, std::uint32_t block, std::uint64_t fault) {
   each_input<f>(block, fault, [&](std::uint32_t input, std::uint32_t output) {
     outputs[(input - block * kBlock) / (is_dot(f) ? 32u : 1u)] = output;
   });

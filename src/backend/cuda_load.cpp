@@ -64,8 +64,7 @@ class DisturbingLoad final : public Load {
     if (lane == 0)
       SDM_CUDA(cudaMemcpyAsync(to_.get(), from_.get(), kCopyBytes, cudaMemcpyDeviceToDevice, context.stream));
     if (lane == 1) load::arithmetic(static_cast<float*>(sink_.get()), blocks(), 400, context);
-    if (lane == 2)
-      load::thrash(static_cast<std::uint32_t*>(buffer_.get()), words_, turn, blocks(), 200, context);
+    if (lane == 2) load::thrash(static_cast<std::uint32_t*>(buffer_.get()), words_, turn, blocks(), 200, context);
     SDM_CUDA(cudaGetLastError());
     SDM_CUDA(cudaEventRecord(lanes_[lane].done.get(), context.stream));
   }

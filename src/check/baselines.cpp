@@ -96,9 +96,9 @@ class Baselines {
     if (varied_in == 0 && longest >= kHotGroup && blind_.empty())
       blind_ = fmt::format("{} repeated {} times bit for bit on slots with up to {} entries: nothing was seen to vary",
                            name, spec_.runs, longest);
-    const std::string saw = varied_in > 0
-                                ? fmt::format("varies (run {})", varied_in)
-                                : fmt::format("happened to repeat over {} runs (longest group {})", spec_.runs, longest);
+    const std::string saw =
+        varied_in > 0 ? fmt::format("varies (run {})", varied_in)
+                      : fmt::format("happened to repeat over {} runs (longest group {})", spec_.runs, longest);
     says_ += fmt::format("{}{} {}", says_.empty() ? "" : "; ", name, saw);
     if (chosen_.at(std::string(stage)).name == variant) return;  // the case's own row says it
     context_.ledger.note_alternative({.stage = std::string(stage),

@@ -112,9 +112,9 @@ bool compares_bits(CheckSpec::Kind kind) {
 
 CheckResult run_check(const CheckSpec& spec, CheckContext& context) {
   using Run = CheckResult (*)(const CheckSpec&, CheckContext&);
-  constexpr Run checks[] = {check::replay,        check::oracle,     check::repeat,    check::agree,
-                            check::invariance,    check::bank_restored, check::guards, check::disturbed,
-                            check::half_device,   check::fragmented, check::process,   check::poison,
+  constexpr Run checks[] = {check::replay,      check::oracle,        check::repeat,  check::agree,
+                            check::invariance,  check::bank_restored, check::guards,  check::disturbed,
+                            check::half_device, check::fragmented,    check::process, check::poison,
                             check::baselines};
   const std::string loose =
       compares_bits(spec.kind) ? variants_of(context.session, Guarantee::approximate) : std::string();

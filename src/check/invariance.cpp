@@ -35,7 +35,8 @@ AxisResult threads_axis(CheckContext& context) {
         context.backend.device()
             ? difference(session.buffers(), {context.forward, context.backward}, again)
             : compare_with_reference(context, "invariance (threads)", DeterminismLevel::geometry, again);
-    if (!found.where.empty()) return broken(fmt::format("with {} host threads the bits of {} change", count, found.where));
+    if (!found.where.empty())
+      return broken(fmt::format("with {} host threads the bits of {} change", count, found.where));
   }
   return held(fmt::format("host threads 1 and {}", context.threads.threads() + 1));
 }
@@ -182,8 +183,7 @@ AxisResult stream_order_axis(CheckContext& context) {
     return not_applicable("stream_order: " + reason);
   std::vector<int> reversed(static_cast<std::size_t>(context.workload.streams));
   std::iota(reversed.rbegin(), reversed.rend(), 0);
-  const AxisResult order =
-      compare_rearranged(context, results_of(context.session), reversed, "reversing the streams");
+  const AxisResult order = compare_rearranged(context, results_of(context.session), reversed, "reversing the streams");
   return order.kind == AxisResult::Kind::failed ? order : held("stream order");
 }
 
@@ -228,12 +228,8 @@ CheckResult invariance(const CheckSpec& spec, CheckContext& context) {
     std::string_view name;
     AxisResult (*run)(CheckContext&);
   };
-  constexpr Axis axes[] = {{"threads", threads_axis},
-                           {"geometry", geometry_axis},
-                           {"launch", launch_axis},
-                           {"stream_order", stream_order_axis},
-                           {"batch", batch_axis},
-                           {"chunk", chunk_axis}};
+  constexpr Axis axes[] = {{"threads", threads_axis},           {"geometry", geometry_axis}, {"launch", launch_axis},
+                           {"stream_order", stream_order_axis}, {"batch", batch_axis},       {"chunk", chunk_axis}};
   std::string held_axes, left_out;
   for (const Axis& axis : axes) {
     if (!spec.axes.empty() && std::find(spec.axes.begin(), spec.axes.end(), axis.name) == spec.axes.end()) continue;

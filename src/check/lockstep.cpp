@@ -149,8 +149,7 @@ CheckResult replay(const CheckSpec& spec, CheckContext& context) {
   if (const std::string loose = variants_of(context.session, Guarantee::repeatable); !loose.empty())
     return skipped(fmt::format("{} repeats but has not the replay's bits; the oracle judges it", loose));
   SparseSession host(context.workload, context.inputs, context.host, context.threads, {});
-  const Difference found =
-      difference(host.buffers(), run_step(host), {context.forward, context.backward});
+  const Difference found = difference(host.buffers(), run_step(host), {context.forward, context.backward});
   context.ledger.note("replay", DeterminismLevel::cpu_equal, found);
   if (spec.lockstep) return lockstep(context, host);
   if (found.where.empty()) return passed("every tensor has the replay's bits after the forward and after the backward");

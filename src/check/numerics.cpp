@@ -58,8 +58,9 @@ std::string first_difference(Function f, std::uint32_t block, const std::vector<
       ++i;
     });
   });
-  return found.empty() ? fmt::format("{}: the sums of block {} differ, its outputs do not: not stable", name_of(f), block)
-                       : found;
+  return found.empty()
+             ? fmt::format("{}: the sums of block {} differ, its outputs do not: not stable", name_of(f), block)
+             : found;
 }
 
 class DeviceSide final : public SweepSide {
@@ -67,9 +68,8 @@ class DeviceSide final : public SweepSide {
   DeviceSide(Backend& backend, std::uint64_t fault) : backend_(backend), fault_(fault) {}
 
   std::vector<std::uint64_t> sums(Function f, std::uint32_t blocks) override {
-    return from_device<std::uint64_t>(f, blocks, [&](std::uint64_t* out) {
-      sweep::launch_sums(f, out, blocks, fault_, backend_.launch_context());
-    });
+    return from_device<std::uint64_t>(
+        f, blocks, [&](std::uint64_t* out) { sweep::launch_sums(f, out, blocks, fault_, backend_.launch_context()); });
   }
   std::vector<std::uint32_t> outputs(Function f, std::uint32_t block) override {
     return from_device<std::uint32_t>(f, sweep::kBlock / (sweep::is_dot(f) ? 32 : 1), [&](std::uint32_t* out) {

@@ -171,8 +171,7 @@ void short_chunks_wrong(Fault&, SparseSession& session, const StageCall& call, b
 
 void address_shows(Fault& fault, SparseSession& session, const StageCall& call, bool) {
   if (!fault.first_place) fault.first_place = session.buffers().bank.data;
-  if (call.step == 0 && fault.first_place != session.buffers().bank.data)
-    flip_last_bit(session, reading(session), 0);
+  if (call.step == 0 && fault.first_place != session.buffers().bank.data) flip_last_bit(session, reading(session), 0);
 }
 
 void process_shows(Fault&, SparseSession& session, const StageCall& call, bool) {

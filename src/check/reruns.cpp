@@ -62,8 +62,8 @@ CheckResult poison(const CheckSpec&, CheckContext& context) {
     const Difference found =
         compare_with_reference(context, "poison", DeterminismLevel::run_to_run, run_step(context.session, pattern));
     if (!found.where.empty())
-      return failed(fmt::format("with 0x{:02x} in every byte of outputs and scratch before the run, {} changes", pattern,
-                                found.where));
+      return failed(fmt::format("with 0x{:02x} in every byte of outputs and scratch before the run, {} changes",
+                                pattern, found.where));
   }
   return passed(fmt::format("{} other contents of outputs and scratch memory changed no bit", std::size(kPatterns)));
 }
@@ -82,8 +82,7 @@ CheckResult guards(const CheckSpec&, CheckContext& context) {
     return passed(fmt::format("guard bytes intact, inputs unchanged ({} leaves no bits to compare)", loose));
   const Difference found = compare_with_reference(context, "guards", DeterminismLevel::run_to_run, again);
   if (!found.where.empty())
-    return failed(
-        fmt::format("{} depends on what its memory held before: some element is never written", found.where));
+    return failed(fmt::format("{} depends on what its memory held before: some element is never written", found.where));
   return passed("guard bytes intact, every output element written, inputs unchanged");
 }
 

@@ -24,7 +24,8 @@ CheckResult repeat_beside(LoadKind kind, const CheckSpec& spec, CheckContext& co
   const FaultSurroundings told(context.stages.fault, kind);
   for (int run = 1; run <= spec.runs; ++run) {
     const StepDigests again = run_step(context.session);
-    if (!load->lasting()) return failed(fmt::format("the load did not last ({}): nothing was proven", load->describe()));
+    if (!load->lasting())
+      return failed(fmt::format("the load did not last ({}): nothing was proven", load->describe()));
     const Difference found = compare_with_reference(context, name, DeterminismLevel::run_to_run, again);
     if (!found.where.empty())
       return failed(fmt::format("run {} of {} differs from the undisturbed one in {} ({})", run, spec.runs, found.where,
@@ -72,8 +73,7 @@ CheckResult disturbed(const CheckSpec& spec, CheckContext& context) {
 CheckResult half_device(const CheckSpec& spec, CheckContext& context) {
   if (!context.backend.device())
     return skipped("needs a GPU: invariance (threads) runs the host replay on other numbers of cores");
-  if (context.session.launch_name() == "fused")
-    return skipped("a fused pass needs all its CTAs on the device at once");
+  if (context.session.launch_name() == "fused") return skipped("a fused pass needs all its CTAs on the device at once");
   return repeat_beside(LoadKind::half_device, spec, context);
 }
 

@@ -45,7 +45,7 @@ Json check_json(const CheckSpec& spec) {
     switch (option.type) {
       case CheckOption::Type::none: return option.check;
       case CheckOption::Type::boolean:
-        value = spec.kind == CheckSpec::Kind::replay   ? spec.lockstep
+        value = spec.kind == CheckSpec::Kind::replay  ? spec.lockstep
                 : spec.kind == CheckSpec::Kind::agree ? spec.ladder
                                                       : spec.round_bank;
         break;

@@ -21,17 +21,17 @@ enum class Function : std::uint8_t {
   from_e4m3,
   scale_fp8,
   scale_int4,
-  divide,     ///< a/b of the word and a word that follows from it
-  fused,      ///< a*b + c of three such words
-  near_dot,   ///< a dot over 128 columns, lanes added at distance 1, 2, 4, 8, 16 (undo)
-  far_dot     ///< the same at distance 16, 8, 4, 2, 1 (read_grad)
+  divide,    ///< a/b of the word and a word that follows from it
+  fused,     ///< a*b + c of three such words
+  near_dot,  ///< a dot over 128 columns, lanes added at distance 1, 2, 4, 8, 16 (undo)
+  far_dot    ///< the same at distance 16, 8, 4, 2, 1 (read_grad)
 };
 inline constexpr int kFunctions = 15;
 
 constexpr const char* name_of(Function f) {
-  constexpr const char* names[] = {"exp",      "exp2",      "to_bf16",   "to_f16",     "to_e4m3",
-                                   "to_int4",  "from_bf16", "from_f16",  "from_e4m3",  "scale_fp8",
-                                   "scale_int4", "divide",  "fused",     "near_dot",   "far_dot"};
+  constexpr const char* names[] = {"exp",        "exp2",      "to_bf16",  "to_f16",    "to_e4m3",
+                                   "to_int4",    "from_bf16", "from_f16", "from_e4m3", "scale_fp8",
+                                   "scale_int4", "divide",    "fused",    "near_dot",  "far_dot"};
   return names[static_cast<int>(f)];
 }
 
@@ -81,10 +81,11 @@ SDM_HD std::uint32_t output_of(std::uint32_t word) {
   return canonical_bits(fma_rn(x, float_of(second), float_of(third)));
 }
 
-/// Column 4*lane + i of the two rows of dot `number`. One dot in 64 takes any bits, the others magnitudes from 2^-8 to 2^8.
+/// Column 4*lane + i of the two rows of dot `number`. One dot in 64 takes any bits, the others magnitudes from 2^-8 to
+/// 2^8.
 SDM_HD float dot_element(std::uint32_t number, int lane, int i, bool second_row) {
-  const std::uint32_t place = number * 256u + static_cast<std::uint32_t>(lane) * 8u + static_cast<std::uint32_t>(i) +
-                              (second_row ? 4u : 0u);
+  const std::uint32_t place =
+      number * 256u + static_cast<std::uint32_t>(lane) * 8u + static_cast<std::uint32_t>(i) + (second_row ? 4u : 0u);
   const std::uint32_t word = scattered(place ^ 0x5bd1e995u);
   if (number % 64 == 0) return float_of(word);
   const std::uint32_t exponent = 119u + ((word >> 23) & 15u);
@@ -94,7 +95,8 @@ SDM_HD float dot_element(std::uint32_t number, int lane, int i, bool second_row)
 /// What a lane holds before the tree (spec 2.6).
 SDM_HD float lane_partial(std::uint32_t number, int lane) {
   float sum = dot_element(number, lane, 0, false) * dot_element(number, lane, 0, true);
-  for (int i = 1; i < 4; ++i) sum = fma_rn(dot_element(number, lane, i, false), dot_element(number, lane, i, true), sum);
+  for (int i = 1; i < 4; ++i)
+    sum = fma_rn(dot_element(number, lane, i, false), dot_element(number, lane, i, true), sum);
   return sum;
 }
 

@@ -65,9 +65,8 @@ class SparseCaseRunner {
   }
 
   void run_checks(SparseSession& session) {
-    CheckContext context{workload_,    inputs_,   case_.variants, case_.launch,       session,
-                         env_.backend, env_.host, env_.threads,   reference_.forward, reference_.backward,
-                         stages_};
+    CheckContext context{workload_, inputs_,      case_.variants,     case_.launch,        session, env_.backend,
+                         env_.host, env_.threads, reference_.forward, reference_.backward, stages_};
     context.price = env_.timing || env_.most_determinism_cost;
     if (env_.fresh_process) context.fresh_process = [this] { return env_.fresh_process(case_.id); };
     std::vector<CheckSpec> specs = case_.checks;
@@ -94,9 +93,9 @@ class SparseCaseRunner {
     const std::string loose = variants_of(session, Guarantee::approximate);
     const std::string where =
         loose.empty() ? first_difference(session.buffers(), reference_, run_step(session)) : std::string();
-    CheckResult after = !loose.empty() ? check::skipped(loose + " has no fixed order: there are no bits to compare")
+    CheckResult after = !loose.empty()  ? check::skipped(loose + " has no fixed order: there are no bits to compare")
                         : where.empty() ? check::passed("the bits after timing equal those before")
-                                      : check::failed(where + " differs from the run before timing");
+                                        : check::failed(where + " differs from the run before timing");
     after.name = "after_timing";
     add_check(after, result_);
   }

@@ -74,9 +74,8 @@ inline CheckResult judge_prices(const std::vector<DeterminismPrice>& prices, dou
                       .status = CheckResult::Status::skipped,
                       .detail = "no baseline without a fixed order was timed here"};
   for (const DeterminismPrice& price : prices) {
-    const std::string sentence =
-        fmt::format("{}/{} takes {:.3f} times the time of {} in the {}", price.stage, price.deterministic,
-                    price.ratio(), price.baseline, price.pass);
+    const std::string sentence = fmt::format("{}/{} takes {:.3f} times the time of {} in the {}", price.stage,
+                                             price.deterministic, price.ratio(), price.baseline, price.pass);
     verdict.detail = verdict.status == CheckResult::Status::skipped ? sentence : verdict.detail + "; " + sentence;
     verdict.status = CheckResult::Status::passed;
     if (price.ratio() <= most) continue;

@@ -12,8 +12,8 @@ struct DenseCheckContext {
   Backend& host;
   Parallel& threads;
   std::map<std::string, std::string> reference;
-  bool price = false;                                  ///< as CheckContext's
-  std::function<Digests()> fresh_process = nullptr;    ///< as CheckContext's
+  bool price = false;                                ///< as CheckContext's
+  std::function<Digests()> fresh_process = nullptr;  ///< as CheckContext's
   DeterminismLedger ledger = {};
 };
 

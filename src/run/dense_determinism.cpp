@@ -15,10 +15,11 @@ using check::failed, check::passed, check::skipped;
 CheckResult poison(DenseCheckContext& context) {
   constexpr std::uint8_t kPatterns[] = {0x00, 0x5A, 0x80, 0xAA, 0x7F, 0xFE};
   for (const std::uint8_t pattern : kPatterns)
-    if (const std::string where = compare_dense(context, "poison", DeterminismLevel::run_to_run,
-                                                run_dense_again(context.session, pattern));
+    if (const std::string where =
+            compare_dense(context, "poison", DeterminismLevel::run_to_run, run_dense_again(context.session, pattern));
         !where.empty())
-      return failed(fmt::format("with 0x{:02x} in every byte of the outputs before the run, {} changes", pattern, where));
+      return failed(
+          fmt::format("with 0x{:02x} in every byte of the outputs before the run, {} changes", pattern, where));
   return passed(fmt::format("{} other contents of output memory changed no bit", std::size(kPatterns)));
 }
 
@@ -29,7 +30,8 @@ CheckResult repeat_beside(LoadKind kind, const CheckSpec& spec, DenseCheckContex
   if (!load) return skipped("there is no such load for this device");
   for (int run = 1; run <= spec.runs; ++run) {
     const std::map<std::string, std::string> again = run_dense_again(context.session);
-    if (!load->lasting()) return failed(fmt::format("the load did not last ({}): nothing was proven", load->describe()));
+    if (!load->lasting())
+      return failed(fmt::format("the load did not last ({}): nothing was proven", load->describe()));
     const std::string where =
         compare_dense(context, std::string(name_of(spec.kind)), DeterminismLevel::run_to_run, again);
     if (!where.empty())

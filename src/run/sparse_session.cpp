@@ -122,7 +122,7 @@ void SparseSession::load_bank(const Tensor& tensor, BankKind kind) {
   const bool captured = !(kind == BankKind::memory ? inputs_.bank : inputs_.d_final_bank).empty();
   const bool ordinary = buffers_.workload.values == Values::ordinary && !captured;
   if (ordinary && backend_.fill_bank(
-                       {tensor.data, tensor.dtype, tensor.count(), buffers_.workload.seed, kind == BankKind::gradient}))
+                      {tensor.data, tensor.dtype, tensor.count(), buffers_.workload.seed, kind == BankKind::gradient}))
     return;
   if (const auto copy = pristine_.find(kind); copy != pristine_.end())
     return backend_.copy(tensor.data, copy->second, tensor.bytes());

@@ -15,8 +15,9 @@ using Json = nlohmann::json;
 
 /// The one check of the planted config's case of that name.
 Json run_check_of(std::string_view check, std::string_view fault, int& code) {
-  std::vector<std::string> words = {"run",      config("planted"), "--filter", fmt::format("/{}$", check), "--device",
-                                    "cpu",      "--no-timing",     "--format", "json",                     "--quiet"};
+  std::vector<std::string> words = {
+      "run",  config("planted"), "--filter", fmt::format("/{}$", check), "--device", "cpu", "--no-timing", "--format",
+      "json", "--quiet"};
   if (!fault.empty()) words.insert(words.end(), {"--plant", std::string(fault)});
   const Outcome outcome = bench(words);
   code = outcome.code;
@@ -48,8 +49,9 @@ TEST(Plant, HonestStagesPassTheSameChecks) {
 
 TEST(Plant, LockstepNamesTheFirstStageAndStep) {
   int code = -1;
-  EXPECT_NE(run_check_of("replay", "one_bit", code).at("detail").get<std::string>().find("after mix of step 1 in reading"),
-            std::string::npos);
+  EXPECT_NE(
+      run_check_of("replay", "one_bit", code).at("detail").get<std::string>().find("after mix of step 1 in reading"),
+      std::string::npos);
   EXPECT_NE(run_check_of("replay", "swapped_order", code).at("detail").get<std::string>().find("after write of step 0"),
             std::string::npos);
 }

@@ -1,4 +1,5 @@
-// Subnormals, signed zeros, infinities and NaN as inputs: drawn as the config says, and every bit of the results defined.
+// Subnormals, signed zeros, infinities and NaN as inputs: drawn as the config says, and every bit of the results
+// defined.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -68,16 +69,15 @@ TEST(SpecialValues, EveryResultIsDefined) {
   Parallel threads(2);
   using Kind = CheckSpec::Kind;
   for (const Values values : {Values::tiny, Values::infinite, Values::nan})
-    for (const SnapshotFormat snapshot :
-         {SnapshotFormat::raw, SnapshotFormat::per_entry, SnapshotFormat::bf16, SnapshotFormat::fp8,
-          SnapshotFormat::int4}) {
+    for (const SnapshotFormat snapshot : {SnapshotFormat::raw, SnapshotFormat::per_entry, SnapshotFormat::bf16,
+                                          SnapshotFormat::fp8, SnapshotFormat::int4}) {
       const SparseWorkload workload = special_workload(values, snapshot);
       const SparseInputs inputs = generate_inputs(workload, threads);
       const std::map<std::string, std::string> variants;
       SparseSession session(workload, inputs, *host, threads, variants);
       const StepDigests reference = run_step(session);
-      CheckContext context{workload, inputs,  variants,          LaunchMode::automatic, session, *host,
-                           *host,    threads, reference.forward, reference.backward};
+      CheckContext context{workload, inputs, variants, LaunchMode::automatic, session,
+                           *host,    *host,  threads,  reference.forward,     reference.backward};
       for (const CheckSpec& spec :
            {CheckSpec{.kind = Kind::repeat}, CheckSpec{.kind = Kind::guards}, CheckSpec{.kind = Kind::poison},
             CheckSpec{.kind = Kind::bank_restored},

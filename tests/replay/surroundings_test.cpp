@@ -1,4 +1,5 @@
-// The checks that run a case in other surroundings, climb the ladder of variants and price order, on a pretended device.
+// The checks that run a case in other surroundings, climb the ladder of variants and price order, on a pretended
+// device.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -141,9 +142,8 @@ TEST(Ladder, EveryExactVariantIsClimbedAndListed) {
   EXPECT_EQ(bench.run({.kind = Kind::agree, .ladder = true}).status, CheckResult::Status::passed);
   bench.run({.kind = Kind::replay});
   const auto section = bench.context.ledger.finish(bench.session.resolved(), false);
-  const auto row = std::find_if(section->stages.begin(), section->stages.end(), [](const StageDeterminism& r) {
-    return r.stage == "mix" && r.variant == "twin";
-  });
+  const auto row = std::find_if(section->stages.begin(), section->stages.end(),
+                                [](const StageDeterminism& r) { return r.stage == "mix" && r.variant == "twin"; });
   ASSERT_NE(row, section->stages.end());
   EXPECT_FALSE(row->chosen);
   EXPECT_EQ(row->level, DeterminismLevel::cpu_equal);

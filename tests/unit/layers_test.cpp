@@ -70,7 +70,8 @@ const std::map<std::string, std::vector<std::string>>& arrows() {
        {"base/", "backend/", "check/", "config/", "io/", "kernels/", "measure/", "numerics/", "oracle/", "pipeline/",
         "report/", "workload/"}},
       {"src/cli/",
-       {"base/", "backend/", "check/numerics.h", "check/planted_fault.h", "config/", "io/", "kernels/registry.h", "measure/", "numerics/sweep.h", "report/", "run/", "workload/"}},
+       {"base/", "backend/", "check/numerics.h", "check/planted_fault.h", "config/", "io/", "kernels/registry.h",
+        "measure/", "numerics/sweep.h", "report/", "run/", "workload/"}},
       {"src/main.cpp", {"base/", "cli/"}},
   };
   return rules;

@@ -65,20 +65,34 @@ SDM_HD std::uint32_t canonical_bits(float x) {
 template <Function f>
 SDM_HD std::uint32_t output_of(std::uint32_t word) {
   const float x = float_of(word);
-  if constexpr (f == Function::exp) return canonical_bits(exp_rn(x));
-  if constexpr (f == Function::exp2) return canonical_bits(exp2_rn(x));
-  if constexpr (f == Function::to_bf16) return to_bf16(x).bits;
-  if constexpr (f == Function::to_f16) return to_f16(x).bits;
-  if constexpr (f == Function::to_e4m3) return to_e4m3(x);
-  if constexpr (f == Function::to_int4) return static_cast<std::uint32_t>(to_int4(x));
-  if constexpr (f == Function::from_bf16) return canonical_bits(from_bf16({static_cast<std::uint16_t>(word)}));
-  if constexpr (f == Function::from_f16) return canonical_bits(from_f16({static_cast<std::uint16_t>(word)}));
-  if constexpr (f == Function::from_e4m3) return canonical_bits(from_e4m3(static_cast<std::uint8_t>(word)));
-  if constexpr (f == Function::scale_fp8) return canonical_bits(row_scale(max_of(0.0f, abs_of(x)), kFp8Limit));
-  if constexpr (f == Function::scale_int4) return canonical_bits(row_scale(max_of(0.0f, abs_of(x)), kInt4Limit));
-  if constexpr (f == Function::divide) return canonical_bits(div_rn(x, float_of(scattered(word))));
-  const std::uint32_t second = scattered(word), third = scattered(second);
-  return canonical_bits(fma_rn(x, float_of(second), float_of(third)));
+  if constexpr (f == Function::exp) {
+    return canonical_bits(exp_rn(x));
+  } else if constexpr (f == Function::exp2) {
+    return canonical_bits(exp2_rn(x));
+  } else if constexpr (f == Function::to_bf16) {
+    return to_bf16(x).bits;
+  } else if constexpr (f == Function::to_f16) {
+    return to_f16(x).bits;
+  } else if constexpr (f == Function::to_e4m3) {
+    return to_e4m3(x);
+  } else if constexpr (f == Function::to_int4) {
+    return static_cast<std::uint32_t>(to_int4(x));
+  } else if constexpr (f == Function::from_bf16) {
+    return canonical_bits(from_bf16({static_cast<std::uint16_t>(word)}));
+  } else if constexpr (f == Function::from_f16) {
+    return canonical_bits(from_f16({static_cast<std::uint16_t>(word)}));
+  } else if constexpr (f == Function::from_e4m3) {
+    return canonical_bits(from_e4m3(static_cast<std::uint8_t>(word)));
+  } else if constexpr (f == Function::scale_fp8) {
+    return canonical_bits(row_scale(max_of(0.0f, abs_of(x)), kFp8Limit));
+  } else if constexpr (f == Function::scale_int4) {
+    return canonical_bits(row_scale(max_of(0.0f, abs_of(x)), kInt4Limit));
+  } else if constexpr (f == Function::divide) {
+    return canonical_bits(div_rn(x, float_of(scattered(word))));
+  } else {
+    const std::uint32_t second = scattered(word), third = scattered(second);
+    return canonical_bits(fma_rn(x, float_of(second), float_of(third)));
+  }
 }
 
 /// Column 4*lane + i of the two rows of dot `number`. One dot in 64 takes any bits, the others magnitudes from 2^-8 to

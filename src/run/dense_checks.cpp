@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "check/bitwise.h"
 #include "numerics/f16.h"
+#include "run/dense_determinism.h"
 #include "run/tensor_io.h"
 
 namespace sdm {
@@ -58,7 +59,7 @@ CheckResult repeat(const CheckSpec& spec, DenseCheckContext& context) {
   int varied = 0;  // runs whose dq differs, where that is no failure
   for (int run = 1; run <= spec.runs; ++run) {
     const Digests1 again = run_again(context.session);
-    if (const std::string where = first_difference(context, context.reference, again); !where.empty())
+    if (const std::string where = compare_dense(context, "repeat", DeterminismLevel::run_to_run, again); !where.empty())
       return failed(fmt::format("run {} of {} differs from the first in {}", run, spec.runs, where));
     if (again.contains("dq") && again.at("dq") != context.reference.at("dq")) ++varied;
   }
@@ -89,6 +90,8 @@ CheckResult replay(DenseCheckContext& context) {
   run_again(twin);
   run_again(context.session);
   const std::string difference = compare_sessions(context, twin, context.session);
+  context.ledger.note("replay", DeterminismLevel::cpu_equal,
+                      difference.empty() ? Difference{} : Difference{"dense_rescan", {"dense_rescan"}});
   if (!difference.empty()) return failed(difference);
   return passed("every output has the bits of the host replay");
 }
@@ -117,19 +120,6 @@ CheckResult agree(DenseCheckContext& context) {
   return passed(fmt::format("exact variants with the same bits: {}", names));
 }
 
-/// A sentence where other launch geometries change bits; empty: none does.
-std::string geometry_difference(DenseCheckContext& context, std::span<const Geometry> geometries) {
-  const Geometry own = context.session.geometry();
-  for (const Geometry& geometry : geometries) {
-    context.session.set_geometry(geometry);
-    const std::string where = first_difference(context, context.reference, run_again(context.session));
-    context.session.set_geometry(own);
-    if (!where.empty())
-      return fmt::format("with tile {}, depth {} the bits of {} change", geometry.tile, geometry.depth, where);
-  }
-  return {};
-}
-
 /// The first sequence alone must have the bits that it has within the batch: no output depends on what runs beside it.
 std::string batch_difference(DenseCheckContext& context) {
   DenseWorkload alone = context.workload;
@@ -143,21 +133,19 @@ std::string batch_difference(DenseCheckContext& context) {
 }
 
 CheckResult invariance(DenseCheckContext& context) {
-  constexpr Geometry kGeometries[] = {{.tile = 16}, {.tile = 32}, {.tile = 64, .depth = 1}};
-  if (context.session.guarantee() != Guarantee::exact)
-    return skipped(fmt::format("{} promises the same bits from run to run, not from shape to shape",
-                               context.session.resolved().name));
   const bool on_gpu = context.session.backend().device(), batched = context.workload.batch > 1;
-  if (!on_gpu && !batched) return skipped("one sequence, and geometry needs a GPU");
+  const bool exact = context.session.guarantee() == Guarantee::exact;
   if (on_gpu)
-    if (const std::string difference = geometry_difference(context, kGeometries); !difference.empty())
-      return failed(difference);
-  if (batched)
+    if (const std::string difference = dense_launch_difference(context); !difference.empty()) return failed(difference);
+  if (exact && batched)
     if (const std::string difference = batch_difference(context); !difference.empty())
       return failed("within the batch: " + difference);
-  return passed(fmt::format(
-      "the same bits {}{}{}", on_gpu ? fmt::format("with {} launch geometries", std::size(kGeometries)) : "",
-      on_gpu && batched ? " and " : "", batched ? "in the first sequence alone and within the batch" : ""));
+  std::vector<std::string> held;
+  if (on_gpu) held.emplace_back("launched as a graph");
+  if (on_gpu && exact) held.emplace_back("with other launch geometries");
+  if (exact && batched) held.emplace_back("in the first sequence alone and within the batch");
+  if (held.empty()) return skipped("one sequence, and launches need a GPU");
+  return passed("the same bits " + join(held));
 }
 
 /// Bit for bit: checkpoints of chunk 0 are io(h0).
@@ -190,9 +178,8 @@ CheckResult run(const CheckSpec& spec, DenseCheckContext& context) {
     case CheckSpec::Kind::invariance: return invariance(context);
     case CheckSpec::Kind::guards: return guards(context);
     case CheckSpec::Kind::bank_restored: return skipped("the dense workload has no bank");
-    case CheckSpec::Kind::disturbed: return skipped("no disturbing load is built for the dense workload");
+    default: return run_dense_surroundings(spec, context);
   }
-  throw InternalError("unknown check");
 }
 
 }  // namespace

@@ -22,7 +22,8 @@ constexpr List<undo::Params, 2> kUndo = {&undo::walk, &undo::walk_wide};
 constexpr List<read_grad::Params, 3> kReadGrad = {&read_grad::fused, &read_grad::split, &read_grad::atomic};
 constexpr List<reduce::Params, 1> kReduce = {&reduce::planes};
 constexpr List<parameter_gradients::Params, 1> kParameterGradients = {&parameter_gradients::simt};
-constexpr List<dense_rescan::Params, 3> kDenseRescan = {&dense_rescan::wgmma, &dense_rescan::mma, &dense_rescan::simt};
+constexpr List<dense_rescan::Params, 4> kDenseRescan = {&dense_rescan::wgmma, &dense_rescan::tcgen05,
+                                                        &dense_rescan::mma, &dense_rescan::simt};
 
 }  // namespace
 

@@ -109,14 +109,14 @@ struct RowPlace {
   bool owned;                         ///< the unit exists
   bool valid;                         ///< and its token is not padding
 };
-SDM_HD RowPlace place_of(const RowPlan& plan, std::int32_t block, std::int32_t thread) {
+/// `unit`: the thread's; from `stop` on units are not this CTA's.
+SDM_HD RowPlace place_of_unit(const RowPlan& plan, std::int32_t unit, std::int32_t stop, std::int32_t thread) {
   RowPlace at;
   at.unit_in_cta = thread >> plan.unit_bits;
   at.thread_in_unit = thread & (plan.unit_threads() - 1);
   at.part = at.thread_in_unit >> plan.lane_bits;
   at.lane = thread & (plan.lanes() - 1);
-  const std::int32_t unit = block * plan.units_per_cta() + at.unit_in_cta;
-  at.owned = unit < plan.units;
+  at.owned = unit < stop;
   if (plan.slice_major) {
     const std::int32_t chunk_slice = unit / plan.chunk, stream = chunk_slice / plan.slices;
     at.slice = chunk_slice - stream * plan.slices;
@@ -128,6 +128,9 @@ SDM_HD RowPlace place_of(const RowPlan& plan, std::int32_t block, std::int32_t t
   at.column = ((at.slice << plan.lane_bits) + at.lane) * plan.vec;
   at.valid = at.owned && (plan.valid_tokens == plan.chunk || at.token % plan.chunk < plan.valid_tokens);
   return at;
+}
+SDM_HD RowPlace place_of(const RowPlan& plan, std::int32_t block, std::int32_t thread) {
+  return place_of_unit(plan, block * plan.units_per_cta() + (thread >> plan.unit_bits), plan.units, thread);
 }
 
 /// Where quad `q` (4 columns) of a part lies in shared memory: swapping neighbours in every other run of 8 quads keeps

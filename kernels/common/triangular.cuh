@@ -32,7 +32,7 @@ struct TileShape {
   /// Rows r of all threads together are a run of rows of the tile, so that a diagonal tile leaves whole runs out.
   /// Lower: the factor tile lies as [row][k]; runs of single rows, which keep the four vectors of a warp in different
   /// banks. Transposed: it lies as [k][row], and kPack adjacent rows make a vector.
-  static constexpr int kPack = kThreadRows > 4 ? 4 : 2;
+  static constexpr int kPack = kThreadRows > 4 ? 4 : kThreadRows % 2 == 0 ? 2 : 1;
   template <Triangle kTriangle>
   static constexpr int kRun = kTriangle == Triangle::lower ? 1 : kPack;  ///< of the thread's rows
   template <Triangle kTriangle>
@@ -313,14 +313,6 @@ __device__ __forceinline__ void triangular_tile(TileMemory<Tile, kTriangle, kPro
     fold_triangle<Tile, kTriangle, kProducts, kColumnBound>(stage, place, min(Tile::kDepth, k_end - k0), acc);
   }
 }
-
-/// The `ready` of a step's kernels: once the previous grid is done, the next one may start its prologue.
-struct TakeTurn {
-  __device__ __forceinline__ void operator()() const {
-    wait_for_previous_grid();
-    allow_next_grid();
-  }
-};
 
 template <int kProducts, int kThreadRows>
 __device__ __forceinline__ void clear(float (&acc)[kProducts][kThreadRows][4]) {

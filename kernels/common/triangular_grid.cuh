@@ -12,12 +12,13 @@ struct TileItem {
 /// Few chunks (a step's): the longest folds of all chunks come first, so that the short ones fill the tail of the
 /// launch.
 template <typename Tile, Triangle kTriangle>
-__device__ __forceinline__ TileItem tile_item(std::int64_t chunks, int products, int chunk, int columns) {
+__device__ __forceinline__ TileItem tile_item(std::int64_t chunks, int products, int chunk, int columns,
+                                              unsigned block = blockIdx.x) {
   const unsigned column_tiles = static_cast<unsigned>((columns + Tile::kColumns - 1) / Tile::kColumns);
   const int row_tiles = (chunk + Tile::kRows - 1) / Tile::kRows;
   const unsigned per_row_tile = column_tiles * static_cast<unsigned>(chunks) * static_cast<unsigned>(products);
-  const unsigned rest = blockIdx.x % per_row_tile;
-  const int rank = static_cast<int>(blockIdx.x / per_row_tile);
+  const unsigned rest = block % per_row_tile;
+  const int rank = static_cast<int>(block / per_row_tile);
   const int row_tile = kTriangle == Triangle::lower ? row_tiles - 1 - rank : rank;
   const unsigned of_chunk = rest / column_tiles;
   return {of_chunk / static_cast<unsigned>(products), static_cast<int>(of_chunk % static_cast<unsigned>(products)),

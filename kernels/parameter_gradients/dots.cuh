@@ -32,8 +32,8 @@ constexpr bool on_or_below(int r, int s) {
   return s * DotTile::kThreadsX <= r * DotTile::kThreadsY + DotTile::kThreadsY - 1;
 }
 
-/// Folds d = d0 .. d0+depth-1. Without vectors the last columns may not fill a group of 4. kDiagonal: leaves out what lies
-/// above the diagonal, 12 of a thread's 32 dots.
+/// Folds d = d0 .. d0+depth-1. Without vectors the last columns may not fill a group of 4. kDiagonal: leaves out what
+/// lies above the diagonal, 12 of a thread's 32 dots.
 template <bool kVector, bool kDiagonal>
 __device__ __forceinline__ void fold_dots(const DotStage& stage, int depth, float (&acc)[DotTile::kThreadRows][4]) {
 #pragma unroll 1

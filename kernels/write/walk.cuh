@@ -196,6 +196,24 @@ __device__ __forceinline__ void write_unit(const LaneView<typename Batch::Shape>
   }
 }
 
+/// The calling lane's view of one column block of one chunk. `tokens`: shared memory as of walk().
+template <typename S, Save kSave>
+__device__ __forceinline__ LaneView<S> lane_view(const Params& p, std::int64_t chunk, int block_column, float* tokens) {
+  const Dims& d = p.dims;
+  const int lane = static_cast<int>(threadIdx.x) % S::kLanes, warp = static_cast<int>(threadIdx.x) / 32;
+  const int n = d.write_positions(), column = block_column + lane * S::kElements;
+  const int row_bytes = saved_bytes<S, kSave>(d.head_dim);
+  return {static_cast<typename S::T*>(p.bank.data) + column,
+          tokens + 4 * lane,
+          reinterpret_cast<Record*>(tokens + d.chunk * S::kColumns) + 32 * warp,
+          static_cast<std::uint8_t*>(p.snapshot.rows) + chunk * n * row_bytes + saved_bytes<S, kSave>(column),
+          is_quantized(kSave) && block_column == 0 ? p.snapshot.scale + chunk * n : nullptr,
+          static_cast<std::uint32_t>(d.head_dim) * static_cast<std::uint32_t>(sizeof(typename S::T)),
+          static_cast<std::uint32_t>(row_bytes),
+          min(S::kColumns, d.head_dim - block_column),
+          min(max(d.head_dim - column, 0), S::kElements)};
+}
+
 /// The kernel's body. grid.x = streams x column blocks (blocks fastest), grid.y = ranges of a chunk's units.
 /// kPrefetch: the first rows are asked of the L2 before the wait for the previous grid.
 /// `tokens`: shared memory for [C, S::kColumns] floats and a record table [32] for every warp. Records and windows are
@@ -204,7 +222,7 @@ template <typename Batch, bool kPrefetch = false>
 __device__ __forceinline__ void walk(const Params& p, const Cut& cut, float* tokens, Batch batch) {
   using S = typename Batch::Shape;
   const Dims& d = p.dims;
-  const int lane = static_cast<int>(threadIdx.x) % S::kLanes, warp = static_cast<int>(threadIdx.x) / 32;
+  const int warp = static_cast<int>(threadIdx.x) / 32;
   int block_column = 0, stream = static_cast<int>(blockIdx.x);
   if (d.head_dim > S::kColumns) {
     const int blocks = (d.head_dim + S::kColumns - 1) / S::kColumns;
@@ -218,18 +236,7 @@ __device__ __forceinline__ void walk(const Params& p, const Cut& cut, float* tok
   const int stop = min(units, begin + cut.units_per_cta);
   int unit = begin + warp * cut.tile_units, left = cut.tile_units;  // of the warp's tile
 
-  const int column = block_column + lane * S::kElements;
-  const int row_bytes = saved_bytes<S, Batch::kSave>(d.head_dim);
-  const LaneView<S> view{
-      static_cast<typename S::T*>(p.bank.data) + column,
-      tokens + 4 * lane,
-      reinterpret_cast<Record*>(tokens + d.chunk * S::kColumns) + 32 * warp,
-      static_cast<std::uint8_t*>(p.snapshot.rows) + chunk * n * row_bytes + saved_bytes<S, Batch::kSave>(column),
-      is_quantized(Batch::kSave) && block_column == 0 ? p.snapshot.scale + chunk * n : nullptr,
-      static_cast<std::uint32_t>(d.head_dim) * static_cast<std::uint32_t>(sizeof(typename S::T)),
-      static_cast<std::uint32_t>(row_bytes),
-      min(S::kColumns, d.head_dim - block_column),
-      min(max(d.head_dim - column, 0), S::kElements)};
+  const LaneView<S> view = lane_view<S, Batch::kSave>(p, chunk, block_column, tokens);
   Unit next;
   if (unit < stop) {
     next = load_unit<Batch::kSave>(record, window, unit >> cut.unit_shift, valid);

@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "check/bitwise.h"
 #include "numerics/f16.h"
 #include "run/dense_determinism.h"

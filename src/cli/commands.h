@@ -22,6 +22,7 @@ ExitCode compare_results(const CompareOptions& options);
 ExitCode generate_files(const GenOptions& options);
 ExitCode show_environment(const EnvOptions& options);
 ExitCode measure_roofs(const RoofOptions& options);
+ExitCode sweep_numerics(const NumericsOptions& options);
 
 /// Thrown where a GPU was asked for by name and none can be used: exit code 77.
 struct NoGpu : std::runtime_error {

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/interrupt.h"
 #include "base/text.h"
+#include "check/planted_fault.h"
 #include "cli/commands.h"
 #include "io/atomic_file.h"
 #include "io/journal.h"
@@ -15,6 +16,7 @@
 #include "report/terminal.h"
 #include "run/ab.h"
 #include "run/case_runner.h"
+#include "run/fresh_process.h"
 #include "run/isolate.h"
 #include "run/tool_info.h"
 
@@ -154,6 +156,25 @@ bool run_all(const RunOptions& options, const std::vector<Case>& cases, const Ru
   return lost.empty();
 }
 
+/// --plant. Throws UserError for a name that is none.
+std::unique_ptr<PlantedFault> planted_fault(const std::string& name) {
+  if (name.empty()) return nullptr;
+  if (const PlantedFault::Kind* kind = PlantedFault::find(name)) return std::make_unique<PlantedFault>(*kind);
+  std::vector<std::string> names;
+  for (const PlantedFault::Kind& kind : PlantedFault::all()) names.emplace_back(kind.name);
+  throw UserError(
+      fmt::format("--plant is '{}'; planted faults are {}{}", name, join(names), did_you_mean(name, names)));
+}
+
+/// What another process of this executable must be told to run cases as this one does.
+std::vector<std::string> process_flags(const RunOptions& options, const std::string& device) {
+  std::vector<std::string> flags = {"--device", device, "--threads", std::to_string(options.threads)};
+  if (!options.geometry.empty()) flags.insert(flags.end(), {"--geometry", options.geometry});
+  if (options.portable) flags.emplace_back("--portable");
+  if (!options.plant.empty()) flags.insert(flags.end(), {"--plant", options.plant});
+  return flags;
+}
+
 /// All cases in this process.
 bool run_together(const RunOptions& options, const std::vector<Case>& cases, Backend& backend, Progress& progress,
                   Journal& journal, Report& report) {
@@ -170,6 +191,12 @@ bool run_together(const RunOptions& options, const std::vector<Case>& cases, Bac
                               options.profile,
                               [&](std::string_view what) { progress.phase(what); },
                               [] { return interrupted() != 0; }};
+  const std::unique_ptr<PlantedFault> fault = planted_fault(options.plant);
+  environment.fault = fault.get();
+  environment.most_determinism_cost = options.max_determinism_cost;
+  FreshProcess fresh(cases_with_process(cases), process_flags(options, backend.device() ? backend.info().uuid : "cpu"),
+                     environment.stop);
+  environment.fresh_process = [&](const std::string& id) { return fresh.digests(id); };
   if (environment.timing) environment.roof = report.roof = roofs_for(backend, cases);
   const RunOne run_one = [&](const Case& c) {
     CaseResult result = run_case(c, environment);
@@ -181,14 +208,14 @@ bool run_together(const RunOptions& options, const std::vector<Case>& cases, Bac
 
 /// The flags that the process of one case needs to do what this one was asked for.
 std::vector<std::string> child_flags(const RunOptions& options, const std::string& device) {
-  std::vector<std::string> flags = {"--device", device, "--threads", std::to_string(options.threads)};
-  if (!options.geometry.empty()) flags.insert(flags.end(), {"--geometry", options.geometry});
+  std::vector<std::string> flags = process_flags(options, device);
   for (const auto& [given, flag] : {std::pair{options.no_timing, "--no-timing"},
                                     {options.no_checks, "--no-checks"},
                                     {options.quick, "--quick"},
-                                    {options.portable, "--portable"},
                                     {options.calibrate, "--calibrate"}})
     if (given) flags.emplace_back(flag);
+  if (options.max_determinism_cost)
+    flags.insert(flags.end(), {"--max-determinism-cost", fmt::format("{}", *options.max_determinism_cost)});
   return flags;
 }
 
@@ -203,7 +230,7 @@ void merge_roof(std::vector<RoofPoint>& all, const std::vector<RoofPoint>& more)
 /// Every case in a process of its own; this one opens no device.
 bool run_isolated(const RunOptions& options, const std::vector<Case>& cases, const std::string& device,
                   Progress& progress, Journal& journal, Report& report) {
-  parse_geometry(options.geometry);  // a mistake is told once, not case by case
+  parse_geometry(options.geometry), planted_fault(options.plant);  // a mistake is told once, not case by case
   const IsolateOptions isolate{child_flags(options, device), interrupted};
   const RunOne run_one = [&](const Case& c) {
     IsolatedCase isolated = run_case_isolated(c, isolate);

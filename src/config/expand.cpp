@@ -154,6 +154,9 @@ class Expander {
           draft.kind == WorkloadKind::sparse && (field.path == "workload.batch" || field.path == "workload.heads");
       const bool given = settings.contains("workload.batch") || settings.contains("workload.heads");
       if (split && !given) continue;
+      // Absent where it is the ordinary one: results of before the key stay comparable.
+      const bool ordinary = field.path == "workload.values" && draft.sparse.values == Values::ordinary;
+      if (ordinary) continue;
       out.params.emplace(field.path.substr(kWorkload.size()), plain_text(field.get(draft)));
     }
     return out;

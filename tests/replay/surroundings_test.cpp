@@ -107,7 +107,8 @@ TEST(Surroundings, ADifferenceLowersItsStageAlone) {
   Bench bench(pretended_stages());
   bench.run({.kind = Kind::repeat});
   bench.context.ledger.note("disturbed", DeterminismLevel::run_to_run, {"mix/reading", {"mix"}});
-  for (const StageDeterminism& row : bench.context.ledger.finish(bench.session.resolved(), false)->stages) {
+  const auto section = bench.context.ledger.finish(bench.session.resolved(), false);
+  for (const StageDeterminism& row : section->stages) {
     const bool mixes = row.stage == "mix";
     EXPECT_EQ(row.level, mixes ? DeterminismLevel::not_guaranteed : DeterminismLevel::run_to_run) << row.stage;
     EXPECT_EQ(row.reason == "differs in disturbed, first in mix/reading", mixes);
@@ -183,7 +184,8 @@ TEST(Baselines, ACaseOfOneIsExpectedToVary) {
   EXPECT_NE(result.detail.find("varies, as expected of mix/restless"), std::string::npos) << result.detail;
   EXPECT_NE(result.detail.find("first after mix of step 0 in reading"), std::string::npos) << result.detail;
   EXPECT_EQ(bench.run({.kind = Kind::disturbed}).status, CheckResult::Status::skipped);
-  for (const StageDeterminism& row : bench.context.ledger.finish(bench.session.resolved(), false)->stages)
+  const auto section = bench.context.ledger.finish(bench.session.resolved(), false);
+  for (const StageDeterminism& row : section->stages)
     EXPECT_TRUE(row.stage != "mix" || row.level == DeterminismLevel::not_guaranteed);
 }
 

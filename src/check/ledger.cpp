@@ -72,7 +72,9 @@ std::optional<Determinism> DeterminismLedger::finish(const std::map<std::string,
       out.stages.push_back(std::move(row));
     }
   });
-  for (const Entry& entry : entries_) out.evidence.push_back(entry.evidence);
+  for (const Entry& entry : entries_)  // one line for all runs of a check that ended alike
+    if (std::find(out.evidence.begin(), out.evidence.end(), entry.evidence) == out.evidence.end())
+      out.evidence.push_back(entry.evidence);
   out.prices = prices_;
   return out;
 }

@@ -152,7 +152,7 @@ std::string determinism_html(const CaseResult& result) {
     rows += fmt::format("<tr><td>{}</td><td>{}{}</td><td>{}</td><td>{}</td></tr>\n", text(row.stage), text(row.variant),
                         row.chosen ? "" : " (beside)", text(name_of(row.level)), text(row.reason));
   return fmt::format(
-      "{}<details><summary>Determinism ({} variants, {} comparisons)</summary><div "
+      "{}<details><summary>Determinism ({} variants, {} kinds of comparisons)</summary><div "
       "class=\"scroll\"><table>{}</table></div></details>\n",
       lines, result.determinism->stages.size(), result.determinism->evidence.size(), rows);
 }

@@ -22,7 +22,8 @@ struct LaunchShape {
   dim3 grid = dim3(1);
   int threads = 256;
   std::size_t shared_bytes = 0;
-  int cluster = 1;  ///< CTAs of a cluster, along x (sm_90 and newer; more than 8 are a non-portable size)
+  int cluster = 1;           ///< CTAs of a cluster, along x (sm_90 and newer; more than 8 are a non-portable size)
+  bool cooperative = false;  ///< all CTAs must be resident at once, or the launch fails
 };
 
 inline std::string describe(const LaunchShape& s) {
@@ -51,7 +52,7 @@ void launch(void (*kernel)(KernelArgs...), const LaunchShape& shape, const Launc
   config.blockDim = dim3(static_cast<unsigned>(shape.threads));
   config.dynamicSmemBytes = shape.shared_bytes;
   config.stream = stream_of(context);
-  cudaLaunchAttribute attributes[2]{};
+  cudaLaunchAttribute attributes[3]{};
   config.attrs = attributes;
   if (context.dependent_launch) {
     attributes[config.numAttrs].id = cudaLaunchAttributeProgrammaticStreamSerialization;
@@ -60,6 +61,10 @@ void launch(void (*kernel)(KernelArgs...), const LaunchShape& shape, const Launc
   if (shape.cluster > 1) {
     attributes[config.numAttrs].id = cudaLaunchAttributeClusterDimension;
     attributes[config.numAttrs++].val.clusterDim = {static_cast<unsigned>(shape.cluster), 1, 1};
+  }
+  if (shape.cooperative) {
+    attributes[config.numAttrs].id = cudaLaunchAttributeCooperative;
+    attributes[config.numAttrs++].val.cooperative = 1;
   }
   cudaLaunchKernelEx(&config, kernel, std::forward<Args>(args)...);
 }
@@ -77,6 +82,13 @@ __device__ __forceinline__ void allow_next_grid() {
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
 }
+/// The `ready` of a step's kernels: once the previous grid is done, the next one may start its prologue.
+struct TakeTurn {
+  __device__ __forceinline__ void operator()() const {
+    wait_for_previous_grid();
+    allow_next_grid();
+  }
+};
 #endif
 
 }  // namespace sdm::device

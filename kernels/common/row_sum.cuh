@@ -1,6 +1,8 @@
 #pragma once
 // The weighted row sums of gather and gather_grad (spec 2.6, order in sum_parts.h). Device code only.
+#include "kernels/common/entry_values.cuh"
 #include "kernels/common/launch.h"
+#include "kernels/common/prefetch.cuh"
 #include "kernels/common/row_plan.h"
 #include "kernels/common/rows.cuh"
 
@@ -113,8 +115,6 @@ __device__ __forceinline__ Entry fetch_entry(const EntrySource& source, const Ro
   return {source.index[static_cast<std::int64_t>(i) * source.index_words], weight};
 }
 
-__device__ __forceinline__ void prefetch_l2(const void* p) { asm volatile("prefetch.global.L2 [%0];" ::"l"(p)); }
-
 /// Brings the entry of the next step into L2: its launch begins with these loads, and nothing hides them there.
 __device__ __forceinline__ void prefetch_entry(const EntrySource& source, const RowPlace& at, int entry) {
   if (source.ahead == 0 || at.slice != 0 || !at.valid || entry >= source.entries) return;
@@ -125,22 +125,21 @@ __device__ __forceinline__ void prefetch_entry(const EntrySource& source, const 
 
 // --- the fold --------------------------------------------------------------------------------------------------------
 
-inline constexpr unsigned kWholeWarp = 0xffffffffu;
-
 /// Folds the entries of `part` in ascending order into acc (+0 before). Each lane of the row group holds one entry's
 /// row and weight and hands them round, so the row loads wait for one index load only; kDepth rows (at most `lanes`)
 /// are in flight before the first is used, and the next entries are fetched behind them. Every lane of the CTA must
 /// call, with the same source. The visitor sees, with `base` the entry that lane 0 holds: `hold(entry)` once per
 /// `lanes` entries, with the entry that this lane holds; its own loads cost no latency behind the first row loads, but
 /// at 64 registers there is no room for that; `row(u, holder, raw, wide, base)` for every row in order: u-th of kDepth,
-/// held by lane `holder`, so that the entry is base + holder*groups.
-template <typename Row, int kDepth, bool kHint, typename Visitor>
+/// held by lane `holder`, so that the entry is base + holder*groups. `ready()` is called once, before the first row is
+/// read: it waits for the rows' writers; indices and weights are older.
+template <typename Row, int kDepth, bool kHint, typename Visitor, typename Ready = TakeTurn>
 __device__ __forceinline__ void fold_part(const RowPlan& plan, const RowPlace& at, const EntrySource& source, int part,
-                                          const RowColumns& columns, Visitor& visitor, float (&acc)[Row::kElements]) {
+                                          const RowColumns& columns, Visitor& visitor, float (&acc)[Row::kElements],
+                                          Ready&& ready = {}) {
   const int count = plan.part_entries(source.entries);
   Entry next = fetch_entry(source, at, part + (at.lane << plan.group_bits));
-  wait_for_previous_grid();  // it may have written the rows; indices and weights are older
-  allow_next_grid();
+  ready();
   prefetch_entry(source, at, part + (at.lane << plan.group_bits));
   const std::uint64_t policy = kHint ? evict_first_policy() : 0;
   for (int base = 0; base < count; base += plan.lanes()) {

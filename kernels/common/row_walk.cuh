@@ -20,13 +20,15 @@ struct WalkPlace {
   std::int64_t chunk;
   int begin, end;  ///< tile, clamped to the valid positions
 
-  __device__ WalkPlace(const Dims& dims, int step, int valid, const WalkShape& shape) {
+  __device__ WalkPlace(const Dims& dims, int step, int valid, const WalkShape& shape)
+      : WalkPlace(std::int64_t{step} * dims.streams, static_cast<int>(blockIdx.x), valid, shape) {}
+  /// `block`: counts over (stream, slice, part) from the stream of chunk `first_chunk` on.
+  __device__ WalkPlace(std::int64_t first_chunk, int block, int valid, const WalkShape& shape) {
     lane = static_cast<int>(threadIdx.x) % kLanes;
     warp = static_cast<int>(threadIdx.x) / kLanes;
-    const int block = static_cast<int>(blockIdx.x);
     part = block % shape.parts;
     slice = block / shape.parts % shape.slices;
-    chunk = std::int64_t{step} * dims.streams + block / shape.parts / shape.slices;
+    chunk = first_chunk + block / shape.parts / shape.slices;
     begin = min((part * shape.warps + warp) * shape.tile, valid);
     end = min(begin + shape.tile, valid);
   }

@@ -47,6 +47,15 @@ class Executor {
     if (observer_) observer_->after(call);
   }
 
+  /// All steps of a pass in one launch, which has no stage calls to observe.
+  template <typename Launch>
+  void run_steps(std::string_view name, Launch&& launch) {
+    backend_.push_range(name);
+    launch(context_);
+    backend_.after_launch(name, -1);
+    backend_.pop_range();
+  }
+
  private:
   Backend& backend_;
   Parallel& threads_;

@@ -52,6 +52,24 @@ Json devices_json() {
   return devices;
 }
 
+struct LaunchHelp {
+  std::string_view name, what;
+};
+constexpr LaunchHelp kLaunchModes[] = {
+    {"auto", "a graph, of dependent launches where the GPU has them"},
+    {"eager", "one launch after the other from the host"},
+    {"plan", "as eager: binding and choice of kernels happen once a pass"},
+    {"pdl", "a kernel's prologue overlaps the end of the kernel before it (compute capability 9.0)"},
+    {"graph", "a pass is recorded once and replayed"},
+    {"fused", "the steps of a pass are one persistent kernel; teams of CTAs own the streams"},
+};
+
+Json launch_modes_json() {
+  Json modes = Json::array();
+  for (const LaunchHelp& mode : kLaunchModes) modes.push_back({{"name", mode.name}, {"what", mode.what}});
+  return modes;
+}
+
 std::string stages_text() {
   std::string text = "stages and variants (auto takes the first that accepts a case)\n";
   for (const Json& stage : stages_json()) {
@@ -62,6 +80,8 @@ std::string stages_text() {
                           v["guarantee"].get<std::string>(), v["device"].get<std::string>(),
                           v["automatic"].get<bool>() ? "" : "[by name only] ", v["why"].get<std::string>());
   }
+  text += "\nlaunch modes (bits never change)\n";
+  for (const LaunchHelp& mode : kLaunchModes) text += fmt::format("  {:<8} {}\n", mode.name, mode.what);
   text += "\ndevices\n";
   for (const Json& device : devices_json())
     text += fmt::format("  {:<8} {}\n", device["id"].get<std::string>(), device["name"].get<std::string>());
@@ -74,7 +94,11 @@ std::string stages_text() {
 ExitCode list_things(const ListOptions& options) {
   if (options.cases.configs.empty()) {
     emit(options.common,
-         options.json ? Json{{"stages", stages_json()}, {"devices", devices_json()}}.dump(2) + "\n" : stages_text());
+         options.json
+             ? Json{{"stages", stages_json()}, {"launch_modes", launch_modes_json()}, {"devices", devices_json()}}.dump(
+                   2) +
+                   "\n"
+             : stages_text());
     return ExitCode::ok;
   }
   Json cases = Json::array();

@@ -4,12 +4,25 @@
 
 namespace sdm {
 
-void forward(Executor& ex, const SparsePlan& plan, const SparseBuffers& b) {
+void prepare(Executor& ex, const SparsePlan& plan, const SparseBuffers& b) {
   ex.run(plan.group_entries, bind::group_entries(b));
   ex.run(plan.decay_sums, bind::decay_sums(b));
   ex.run(plan.interactions, bind::interactions(b));
   ex.run(plan.solve, bind::solve(b));
   ex.run(plan.combine, bind::combine(b));
+}
+
+void begin_backward(Executor& ex, const SparsePlan& plan, const SparseBuffers& b) {
+  ex.run(plan.combine_grad, bind::combine_grad(b));
+}
+
+void finish_backward(Executor& ex, const SparsePlan& plan, const SparseBuffers& b) {
+  ex.run(plan.reduce, bind::reduce(b));
+  ex.run(plan.parameter_gradients, bind::parameter_gradients(b));
+}
+
+void forward(Executor& ex, const SparsePlan& plan, const SparseBuffers& b) {
+  prepare(ex, plan, b);
   const auto gather = bind::gather(b);
   const auto mix = bind::mix(b);
   const auto write = bind::write(b);
@@ -21,7 +34,7 @@ void forward(Executor& ex, const SparsePlan& plan, const SparseBuffers& b) {
 }
 
 void backward(Executor& ex, const SparsePlan& plan, const SparseBuffers& b) {
-  ex.run(plan.combine_grad, bind::combine_grad(b));
+  begin_backward(ex, plan, b);
   const auto gather_grad = bind::gather_grad(b);
   const auto mix_grad = bind::mix_grad(b);
   const auto undo = bind::undo(b);
@@ -32,8 +45,7 @@ void backward(Executor& ex, const SparsePlan& plan, const SparseBuffers& b) {
     ex.run(plan.undo, bind::at(undo, step));
     ex.run(plan.read_grad, bind::at(read_grad, step));
   }
-  ex.run(plan.reduce, bind::reduce(b));
-  ex.run(plan.parameter_gradients, bind::parameter_gradients(b));
+  finish_backward(ex, plan, b);
 }
 
 }  // namespace sdm

@@ -4,6 +4,11 @@
 
 namespace sdm {
 
+// What runs once a pass: before the forward's steps, and around the backward's.
+void prepare(Executor& executor, const SparsePlan& plan, const SparseBuffers& buffers);
+void begin_backward(Executor& executor, const SparsePlan& plan, const SparseBuffers& buffers);
+void finish_backward(Executor& executor, const SparsePlan& plan, const SparseBuffers& buffers);
+
 /// The training forward of the sparse operator: prepare, then gather, mix and write for every step.
 void forward(Executor& executor, const SparsePlan& plan, const SparseBuffers& buffers);
 

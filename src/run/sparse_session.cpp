@@ -5,7 +5,9 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "check/planted_fault.h"
 #include "numerics/formats.h"
+#include "pipeline/fused.h"
 #include "pipeline/sparse_bind.h"
 #include "run/tensor_io.h"
 
@@ -35,6 +37,26 @@ std::vector<float> widened(const Tensor& tensor, const std::vector<std::byte>& b
   return floats;
 }
 
+/// Puts a planted fault between a stage and whoever looks at its results.
+class Spoiler final : public StageObserver {
+ public:
+  Spoiler(PlantedFault* fault, SparseSession& session, StageObserver* inner)
+      : fault_(fault), session_(session), inner_(inner) {}
+  void before(const StageCall& call) override {
+    if (inner_) inner_->before(call);
+    fault_->before(session_, call);
+  }
+  void after(const StageCall& call) override {
+    fault_->after(session_, call);
+    if (inner_) inner_->after(call);
+  }
+
+ private:
+  PlantedFault* fault_;
+  SparseSession& session_;
+  StageObserver* inner_;
+};
+
 }  // namespace
 
 SparseSession::SparseSession(const SparseWorkload& workload, const SparseInputs& inputs, Backend& backend,
@@ -45,7 +67,8 @@ SparseSession::SparseSession(const SparseWorkload& workload, const SparseInputs&
       threads_(threads),
       context_(backend.launch_context()),
       buffers_(workload),
-      plan_(make_plan(variants, buffers_, backend.device(), stages)) {
+      plan_(make_plan(variants, buffers_, backend.device(), stages)),
+      fault_(stages.fault) {
   if (const auto* variant = plan_.group_entries.variant; variant && variant->scratch_bytes)
     buffers_.group_scratch = {"group_scratch",
                               "group_entries",
@@ -91,6 +114,7 @@ void SparseSession::initial_bank(BankKind kind, std::int64_t first, std::int64_t
 
 SparseSession::~SparseSession() {
   for (const auto& [kind, memory] : pristine_) backend_.release(memory);
+  if (counters_) backend_.release(counters_);
 }
 
 void SparseSession::load_bank(const Tensor& tensor, BankKind kind) {
@@ -98,8 +122,9 @@ void SparseSession::load_bank(const Tensor& tensor, BankKind kind) {
     return backend_.fill(tensor.data, 0, tensor.bytes());
   if (!backend_.device()) return initial_bank(kind, 0, tensor.count(), tensor.data);
   const bool captured = !(kind == BankKind::memory ? inputs_.bank : inputs_.d_final_bank).empty();
-  if (!captured && backend_.fill_bank(
-                       {tensor.data, tensor.dtype, tensor.count(), buffers_.workload.seed, kind == BankKind::gradient}))
+  const bool ordinary = buffers_.workload.values == Values::ordinary && !captured;
+  if (ordinary && backend_.fill_bank(
+                      {tensor.data, tensor.dtype, tensor.count(), buffers_.workload.seed, kind == BankKind::gradient}))
     return;
   if (const auto copy = pristine_.find(kind); copy != pristine_.end())
     return backend_.copy(tensor.data, copy->second, tensor.bytes());
@@ -137,33 +162,51 @@ void SparseSession::restore(std::uint8_t poison) {
 
 void SparseSession::set_launch(LaunchMode mode) {
   const Device* device = backend_.device();
-  if (mode == LaunchMode::fused) throw Unsupported("launch mode fused is not built; eager, plan, pdl and graph are");
+  if (mode == LaunchMode::fused && !device) throw Unsupported("launch mode fused needs a GPU");
   const bool dependent_possible = device && device->compute_capability >= 90 && !device->force_portable;
   if (mode == LaunchMode::pdl && device && !dependent_possible)
     throw Unsupported(fmt::format("launch mode pdl needs compute capability 9.0 or newer, this device has {}.{}",
                                   device->compute_capability / 10, device->compute_capability % 10));
-  context_.dependent_launch = dependent_possible && (mode == LaunchMode::pdl || mode == LaunchMode::automatic);
-  recorded_ = device && (mode == LaunchMode::graph || mode == LaunchMode::automatic);
+  if (mode == LaunchMode::fused)
+    if (const std::string reason = refuse_fused(plan_, buffers_, context_); !reason.empty())
+      throw Unsupported(fmt::format("launch mode fused refuses this case: {}", reason));
+  fused_ = mode == LaunchMode::fused;
+  if (fused_ && !counters_)
+    counters_ = static_cast<std::uint32_t*>(backend_.allocate(fused::counter_bytes(buffers_.dims)));
+  context_.dependent_launch =
+      dependent_possible && mode != LaunchMode::eager && mode != LaunchMode::plan && mode != LaunchMode::graph;
+  recorded_ = device && (mode == LaunchMode::graph || mode == LaunchMode::automatic || mode == LaunchMode::fused);
   recordings_.clear();
 }
 
 std::string SparseSession::launch_name() const {
   if (!backend_.device()) return "host";
+  if (fused_) return "fused: " + describe_fused(buffers_, context_);
   if (recorded_) return context_.dependent_launch ? "graph of dependent launches" : "graph";
   return context_.dependent_launch ? "pdl" : "eager";
 }
 
-/// Observers must see every call, so an observed pass is never a recording.
+/// Observers must see every call, so an observed pass is never a recording, nor fused.
 void SparseSession::run_only(Pass pass, std::string_view stage, StageObserver* observer) {
   if (pass == Pass::backward && !has_backward()) return;
-  if (!recorded_ || observer || !stage.empty()) return launch_pass(pass, stage, observer);
+  if (!recorded_ || observer || fault_ || !stage.empty()) return launch_pass(pass, stage, observer);
   std::unique_ptr<Recording>& recording = recordings_[pass];
-  if (!recording) recording = backend_.record([&] { launch_pass(pass, stage, observer); });
+  if (!recording)
+    recording = backend_.record([&] { fused_ ? launch_fused(pass) : launch_pass(pass, stage, observer); });
   recording->replay();
 }
 
+void SparseSession::launch_fused(Pass pass) {
+  Executor executor(backend_, threads_, context_);
+  if (pass == Pass::forward)
+    forward_fused(executor, plan_, buffers_, counters_);
+  else
+    backward_fused(executor, plan_, buffers_, counters_);
+}
+
 void SparseSession::launch_pass(Pass pass, std::string_view stage, StageObserver* observer) {
-  Executor executor(backend_, threads_, context_, observer, stage);
+  Spoiler spoiler(fault_, *this, observer);
+  Executor executor(backend_, threads_, context_, fault_ ? &spoiler : observer, stage);
   if (pass == Pass::forward)
     forward(executor, plan_, buffers_);
   else

@@ -44,11 +44,12 @@ class SparseSession {
 
   void run(Pass pass, StageObserver* observer = nullptr) { run_only(pass, {}, observer); }
   /// How passes are launched from now on; bits never change. `automatic`: a graph, of dependent launches where the
-  /// device has them. Throws Unsupported with the reason where the backend cannot.
+  /// device has them. Throws Unsupported with the reason where the backend (or, in mode fused, the case) cannot.
   void set_launch(LaunchMode mode);
   /// In words, for the result.
   std::string launch_name() const;
   bool recorded() const { return recorded_; }
+  int host_threads() const { return threads_.threads(); }
 
   /// False where the workload saves nothing for the backward: that pass is then empty.
   bool has_backward() const { return buffers_.workload.snapshot != SnapshotFormat::none; }
@@ -87,16 +88,20 @@ class SparseSession {
  private:
   void load_bank(const Tensor& tensor, BankKind kind);
   void launch_pass(Pass pass, std::string_view stage, StageObserver* observer);
+  void launch_fused(Pass pass);
   void generate_bank(const Tensor& tensor, BankKind kind);
 
   const SparseInputs& inputs_;
   Backend& backend_;
-  bool recorded_ = false;  ///< passes are recorded once and replayed
+  bool recorded_ = false;              ///< passes are recorded once and replayed
+  bool fused_ = false;                 ///< the steps of a pass are one kernel
+  std::uint32_t* counters_ = nullptr;  ///< device memory of the fused kernels, made when first needed
   std::map<Pass, std::unique_ptr<Recording>> recordings_;
   Parallel& threads_;
   LaunchContext context_;
   SparseBuffers buffers_;
   SparsePlan plan_;
+  PlantedFault* fault_;  ///< null: honest
   std::unique_ptr<Arena> arena_;
   std::map<BankKind, void*>
       pristine_;  ///< device copies of banks that came from the host, made at the first restore where memory allows

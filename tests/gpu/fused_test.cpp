@@ -1,0 +1,75 @@
+// Launch mode fused on a GPU: the bits of the stages' own launches, for every form of the kernels and for team shapes
+// from many CTAs a stream to many streams a CTA; and again when it is replayed.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "check/check.h"
+
+namespace sdm {
+namespace {
+
+SparseWorkload workload(int streams, int tokens, int chunk, int entries, int head_dim, int slots) {
+  SparseWorkload w;
+  w.streams = streams, w.tokens = tokens, w.chunk = chunk, w.writes = w.reads = entries;
+  w.head_dim = head_dim, w.slots = slots, w.final_bank_gradient = true, w.seed = 17;
+  return w;
+}
+
+std::vector<SparseWorkload> workloads() {
+  std::vector<SparseWorkload> all;
+  for (const auto snapshot :
+       {SnapshotFormat::per_entry, SnapshotFormat::raw, SnapshotFormat::fp8, SnapshotFormat::int4}) {
+    all.push_back(workload(2, 50, 16, 8, 64, 128));
+    all.push_back(workload(3, 90, 32, 24, 128, 512));
+    all[all.size() - 1].snapshot = all[all.size() - 2].snapshot = snapshot;
+  }
+  for (const auto snapshot : {SnapshotFormat::per_entry, SnapshotFormat::raw, SnapshotFormat::bf16}) {
+    all.push_back(workload(2, 70, 32, 16, 100, 256));
+    all.back().bank_dtype = all.back().grad_dtype = DType::f32;
+    all.back().snapshot = snapshot;
+  }
+  all.push_back(workload(2, 70, 32, 16, 128, 256));
+  all.back().grad_dtype = DType::f32;
+  all.push_back(workload(1, 300, 256, 64, 512, 2048));  // many CTAs a stream, several column blocks
+  all.push_back(workload(300, 40, 8, 8, 64, 64));       // several streams a team
+  all.push_back(workload(5, 60, 12, 16, 200, 64));
+  all.back().index_dtype = DType::i64;
+  return all;
+}
+
+class FusedOnGpu : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (list_gpus().devices.empty()) GTEST_SKIP() << list_gpus().why_none;
+    backend = make_cuda_backend(0, false);
+  }
+  std::unique_ptr<Backend> backend;
+  Parallel threads;
+};
+
+TEST_F(FusedOnGpu, HasTheBitsOfTheStagesAndRepeatsThem) {
+  for (const SparseWorkload& w : workloads()) {
+    SCOPED_TRACE(fmt::format("P {} T {} C {} W {} D {} {}", w.streams, w.tokens, w.chunk, w.writes, w.head_dim,
+                             name_of(w.snapshot)));
+    const SparseInputs inputs = generate_inputs(w, threads);
+    SparseSession session(w, inputs, *backend, threads, {});
+    session.set_launch(LaunchMode::eager);
+    const StepDigests expected = run_step(session);
+    session.set_launch(LaunchMode::fused);
+    EXPECT_EQ(session.launch_name().rfind("fused", 0), 0u) << session.launch_name();
+    for (int run = 0; run < 3; ++run) EXPECT_EQ(first_difference(session.buffers(), expected, run_step(session)), "");
+    session.set_geometry({.warps = 1});
+    EXPECT_EQ(first_difference(session.buffers(), expected, run_step(session)), "");
+  }
+}
+
+TEST_F(FusedOnGpu, RefusesWithAReason) {
+  const SparseWorkload w = workload(2, 50, 16, 8, 30, 128);
+  const SparseInputs inputs = generate_inputs(w, threads);
+  SparseSession session(w, inputs, *backend, threads, {});
+  EXPECT_THROW(session.set_launch(LaunchMode::fused), Unsupported);
+}
+
+}  // namespace
+}  // namespace sdm

@@ -1,5 +1,7 @@
 # The GPU side: every *.cu under kernels/ and src/. A file named *_sm90.cu uses Hopper's own instructions and is built
-# for sm_90a alone; all others are portable and built for SDM_CUDA_ARCHS.
+# for sm_90a alone; one named *_sm100.cu uses Blackwell's and is built for sm_100a alone, where the toolkit knows it and
+# some 100 is among SDM_CUDA_ARCHS, else its twin no_sm100_*.cpp stands for it; all others are portable and built for
+# SDM_CUDA_ARCHS.
 set(CMAKE_CUDA_ARCHITECTURES OFF)
 enable_language(CUDA)
 find_package(CUDAToolkit REQUIRED)
@@ -18,7 +20,9 @@ set_source_files_properties(src/backend/cuda_devices.cpp PROPERTIES COMPILE_DEFI
 file(GLOB_RECURSE SDM_CUDA_SOURCES CONFIGURE_DEPENDS kernels/*.cu src/*.cu)
 set(SDM_SM90_SOURCES ${SDM_CUDA_SOURCES})
 list(FILTER SDM_SM90_SOURCES INCLUDE REGEX "_sm90\\.cu$")
-list(FILTER SDM_CUDA_SOURCES EXCLUDE REGEX "_sm90\\.cu$")
+set(SDM_SM100_SOURCES ${SDM_CUDA_SOURCES})
+list(FILTER SDM_SM100_SOURCES INCLUDE REGEX "_sm100\\.cu$")
+list(FILTER SDM_CUDA_SOURCES EXCLUDE REGEX "_sm(90|100)\\.cu$")
 
 function(sdm_add_kernels name archs)
   if(ARGN)
@@ -30,5 +34,10 @@ function(sdm_add_kernels name archs)
 endfunction()
 sdm_add_kernels(sdm_kernels "${SDM_CUDA_ARCHS}" ${SDM_CUDA_SOURCES})
 sdm_add_kernels(sdm_kernels_sm90 "90a-real" ${SDM_SM90_SOURCES})
+if(CUDAToolkit_VERSION VERSION_GREATER_EQUAL 12.8 AND SDM_CUDA_ARCH_LIST MATCHES "(^|,)100")
+  sdm_add_kernels(sdm_kernels_sm100 "100a-real" ${SDM_SM100_SOURCES})
+else()
+  target_sources(sdm_core PRIVATE ${SDM_NO_SM100_SOURCES})
+endif()
 target_link_libraries(sdm_core PUBLIC CUDA::cudart_static CUDA::nvtx3 ${CMAKE_DL_LIBS})
 set_target_properties(sdm_core PROPERTIES CUDA_RUNTIME_LIBRARY Static)

@@ -7,7 +7,7 @@ template <typename Params, std::size_t kCount>
 using List = const Variant<Params>* const[kCount];
 
 constexpr List<group_entries::Params, 2> kGroupEntries = {&group_entries::block_sort, &group_entries::radix};
-constexpr List<decay_sums::Params, 1> kDecaySums = {&decay_sums::group_scan};
+constexpr List<decay_sums::Params, 2> kDecaySums = {&decay_sums::chunk_scan, &decay_sums::group_scan};
 constexpr List<interactions::Params, 1> kInteractions = {&interactions::group_pairs};
 constexpr List<solve::Params, 2> kSolve = {&solve::blocked, &solve::columns};
 constexpr List<combine::Params, 1> kCombine = {&combine::simt};
@@ -18,11 +18,12 @@ constexpr List<write::Params, 7> kWrite = {&write::ring,    &write::direct2, &wr
 constexpr List<combine_grad::Params, 1> kCombineGrad = {&combine_grad::simt};
 constexpr List<gather_grad::Params, 2> kGatherGrad = {&gather_grad::rows, &gather_grad::rows_r64};
 constexpr List<mix_grad::Params, 2> kMixGrad = {&mix_grad::simt, &mix_grad::tensor};
-constexpr List<undo::Params, 1> kUndo = {&undo::walk};
+constexpr List<undo::Params, 2> kUndo = {&undo::walk, &undo::walk_wide};
 constexpr List<read_grad::Params, 3> kReadGrad = {&read_grad::fused, &read_grad::split, &read_grad::atomic};
 constexpr List<reduce::Params, 1> kReduce = {&reduce::planes};
 constexpr List<parameter_gradients::Params, 1> kParameterGradients = {&parameter_gradients::simt};
-constexpr List<dense_rescan::Params, 3> kDenseRescan = {&dense_rescan::wgmma, &dense_rescan::mma, &dense_rescan::simt};
+constexpr List<dense_rescan::Params, 4> kDenseRescan = {&dense_rescan::wgmma, &dense_rescan::tcgen05,
+                                                        &dense_rescan::mma, &dense_rescan::simt};
 
 }  // namespace
 

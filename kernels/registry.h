@@ -19,6 +19,8 @@
 
 namespace sdm {
 
+class PlantedFault;  // check/planted_fault.h
+
 /// Every stage: those of the sparse operator in the order of a training step, then the dense workload's one.
 struct Registry {
   Stage<group_entries::Params> group_entries;
@@ -37,6 +39,7 @@ struct Registry {
   Stage<reduce::Params> reduce;
   Stage<parameter_gradients::Params> parameter_gradients;
   Stage<dense_rescan::Params> dense_rescan;
+  PlantedFault* fault = nullptr;  ///< spoils what stages leave, to prove that checks notice; null: honest
 
   /// Calls f(stage) for every stage, in order.
   template <typename F>

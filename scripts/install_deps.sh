@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# Installs what a build needs, where it is missing (Debian 12 or later, Ubuntu 24.04 or later). The CUDA toolkit is
-# optional and left to the user: without nvcc the CPU side is built.
+# install_deps.sh [clang]: installs what a build needs, where it is missing (Debian 12 or later, Ubuntu 24.04 or later); with
+# `clang` also what the sanitizers and fuzzers need. The CUDA toolkit is optional and left to the user: without nvcc the CPU
+# side is built.
 set -euo pipefail
 
 packages=(build-essential cmake ninja-build ccache git libfmt-dev nlohmann-json3-dev libcli11-dev libgtest-dev
           librandom123-dev libxxhash-dev)
+if [ "${1:-}" = clang ]; then packages+=(clang libclang-rt-dev); fi
 
 missing=()
 for package in "${packages[@]}"; do

@@ -4,6 +4,9 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-bash scripts/install_deps.sh >&2
+case ${1:-} in
+  sanitize | thread) bash scripts/install_deps.sh clang >&2 ;;
+  *) bash scripts/install_deps.sh >&2 ;;
+esac
 folder=$(bash scripts/build.sh "${1:-}")
 exec ctest --preset "$(basename "$folder")" --parallel "${JOBS:-$(nproc)}"

@@ -38,6 +38,33 @@ __device__ __forceinline__ std::int32_t index_at(AnyPtr p, std::int64_t i) {
 /// -x with the one NaN of stored results: a sign flip alone would carry the sign into a NaN.
 __device__ __forceinline__ float negated(float x) { return x == x ? -x : float_of(0x7fffffffu); }
 
+/// Division of numbers below 2^16 by a number of 1 .. 256: the product with ceil(2^32/d) is off by less than 2^24 of
+/// 2^32.
+struct Divider {
+  std::uint32_t inverse;  ///< 0 for 1
+  __device__ __forceinline__ explicit Divider(int d)
+      : inverse(d == 1 ? 0 : 0xffffffffu / static_cast<unsigned>(d) + 1) {}
+  __device__ __forceinline__ int quotient(int x) const {
+    return inverse == 0 ? x : static_cast<int>(__umulhi(static_cast<std::uint32_t>(x), inverse));
+  }
+};
+
+/// use(i, load(i)) for i = first, first + stride, .. below count. kBatch loads are in flight before the first use,
+/// which stores would otherwise hold back: the compiler cannot know that they go elsewhere.
+template <int kBatch, typename Load, typename Use>
+__device__ __forceinline__ void in_batches(int first, int stride, int count, Load&& load, Use&& use) {
+  int base = first;
+  for (; base + (kBatch - 1) * stride < count; base += kBatch * stride) {
+    decltype(load(0)) value[kBatch];
+#pragma unroll
+    for (int b = 0; b < kBatch; ++b) value[b] = load(base + b * stride);
+#pragma unroll
+    for (int b = 0; b < kBatch; ++b) use(base + b * stride, value[b]);
+  }
+#pragma unroll 1
+  for (; base < count; base += stride) use(base, load(base));
+}
+
 template <typename T>
 __device__ __forceinline__ T warp_inclusive_sum(T x) {
 #pragma unroll

@@ -2,6 +2,7 @@
 // The weighted row sums of gather and gather_grad (spec 2.6, order in sum_parts.h). Device code only.
 #include "kernels/common/entry_values.cuh"
 #include "kernels/common/launch.h"
+#include "kernels/common/prefetch.cuh"
 #include "kernels/common/row_plan.h"
 #include "kernels/common/rows.cuh"
 
@@ -113,8 +114,6 @@ __device__ __forceinline__ Entry fetch_entry(const EntrySource& source, const Ro
                                           : static_cast<const float*>(source.weight)[i];
   return {source.index[static_cast<std::int64_t>(i) * source.index_words], weight};
 }
-
-__device__ __forceinline__ void prefetch_l2(const void* p) { asm volatile("prefetch.global.L2 [%0];" ::"l"(p)); }
 
 /// Brings the entry of the next step into L2: its launch begins with these loads, and nothing hides them there.
 __device__ __forceinline__ void prefetch_entry(const EntrySource& source, const RowPlace& at, int entry) {

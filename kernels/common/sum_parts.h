@@ -8,13 +8,17 @@
 
 namespace sdm::host {
 
-/// The number of parts: a power of two, enough for the `owners` sums of a stream's step, each of `vectors` 16-byte
-/// vectors, to make 8192 threads (8 such streams fill an H200); at least 8 entries a part. The number of streams has no
-/// say, so a stream's bits do not depend on its neighbours.
-inline std::int32_t sum_groups(std::int64_t owners, std::int64_t vectors, int entries) {
-  constexpr std::int64_t kThreadsPerStream = 8192;
+/// Threads that a stream's step should make for its sums: 8 streams of 8192 fill an H200. Where rows of several column
+/// slices return, one slice of one stream should make more by itself, so that few slices share the L2.
+inline constexpr std::int64_t kStreamThreads = 8192, kSliceThreads = 32768;
+
+/// The number of parts: a power of two, enough for `owners` sums, each of `vectors` 16-byte vectors, to make `threads`
+/// threads; at least 8 entries a part. The number of streams has no say, so a stream's bits do not depend on its
+/// neighbours.
+inline std::int32_t sum_groups(std::int64_t owners, std::int64_t vectors, int entries,
+                               std::int64_t threads = kStreamThreads) {
   std::int32_t groups = 1;
-  while (owners * vectors * groups < kThreadsPerStream && entries / (2 * groups) >= 8) groups *= 2;
+  while (owners * vectors * groups < threads && entries / (2 * groups) >= 8) groups *= 2;
   return groups;
 }
 

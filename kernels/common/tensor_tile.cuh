@@ -105,7 +105,7 @@ __device__ __forceinline__ void tensor_tile(TensorMemory<Tile, kTriangle>& memor
   const int k_begin = kTriangle == Triangle::lower ? 0 : place.i0;
   const int k_end = kTriangle == Triangle::lower ? min(place.i0 + Tile::kRows, place.chunk) : place.chunk;
   const Source factors[1] = {factor};
-  TileLoads<Tile, kTriangle, 1> loads;
+  TileLoads<Tile, kTriangle, 1, Source> loads;
   loads.load_factors(factors, place.i0, k_begin);
   ready();
   loads.load_rows(row, k_begin, place.d0);
@@ -113,7 +113,7 @@ __device__ __forceinline__ void tensor_tile(TensorMemory<Tile, kTriangle>& memor
   int buffer = 0;
   for (int k0 = k_begin; k0 < k_end; k0 += Tile::kDepth, buffer ^= 1) {
     auto& stage = memory.stage[buffer];
-    loads.store(stage);
+    loads.store(stage, row, k0, place.d0);
     __syncthreads();  // also: everyone has left the other stage, which the next round fills
     if (k0 + Tile::kDepth < k_end) {
       loads.load_factors(factors, place.i0, k0 + Tile::kDepth);

@@ -29,24 +29,33 @@ struct TileShape {
   __device__ static __forceinline__ int x() { return warp_id() % (kThreadsX / 8) * 8 + lane_id() % 8; }
   __device__ static __forceinline__ int y() { return warp_id() / (kThreadsX / 8) * 4 + lane_id() / 8; }
 
-  /// Row r of the thread, within the tile. Lower: the factor tile lies as [row][k], and interleaved rows keep the four
-  /// vectors of a warp in different banks. Transposed: it lies as [k][row], and adjacent rows make vectors.
+  /// Rows r of all threads together are a run of rows of the tile, so that a diagonal tile leaves whole runs out.
+  /// Lower: the factor tile lies as [row][k]; runs of single rows, which keep the four vectors of a warp in different
+  /// banks. Transposed: it lies as [k][row], and kPack adjacent rows make a vector.
+  static constexpr int kPack = kThreadRows > 4 ? 4 : kThreadRows % 2 == 0 ? 2 : 1;
+  template <Triangle kTriangle>
+  static constexpr int kRun = kTriangle == Triangle::lower ? 1 : kPack;  ///< of the thread's rows
   template <Triangle kTriangle>
   __device__ static __forceinline__ int row(int r) {
-    return kTriangle == Triangle::lower ? y() + r * kThreadsY : y() * kThreadRows + r;
+    constexpr int kOf = kRun<kTriangle>;
+    return r / kOf * (kOf * kThreadsY) + y() * kOf + r % kOf;
   }
 };
 /// Throughput: 32 outputs a thread, 128 multiply-adds for 12 shared loads.
 using WideTile = TileShape<64, 64, 16, 8>;
-/// The same tile for two products at once, 16 outputs of each a thread: as many multiply-adds a shared load, and the
-/// rows are read once.
+/// The same tile by twice the threads, 16 outputs of a product each. Two products at once: as many multiply-adds a
+/// shared load, and the rows are read once. One product: more warps, for launches of one wave whose last CTAs run
+/// alone.
 using PairTile = TileShape<64, 64, 16, 4>;
 /// Latency: 8 outputs a thread, so that a small step spreads over the whole GPU; a chunk of 64 is one tile deep.
 using SmallTile = TileShape<32, 32, 64, 2>;
 
-/// Rows of a row-major matrix, zeros outside. kVector: `columns` is a multiple of 4 and the data 16-byte aligned.
+/// Rows of a row-major matrix, zeros outside. kVector: `columns` is a multiple of 4 and the data 16-byte aligned. A
+/// source of rows has load(), which only loads, and value(), which makes the values of it: it is called a whole tile
+/// later, so that arithmetic on what is loaded does not wait for it.
 template <bool kVector>
 struct Rows {
+  using Raw = float4;
   const float* data;
   int rows, columns;
   __device__ __forceinline__ float4 load(int row, int column) const {
@@ -63,17 +72,24 @@ struct Rows {
     }
     return v;
   }
+  __device__ __forceinline__ float4 value(const float4& raw, int, int) const { return raw; }
 };
 
 /// Rows scaled by scale[row], each product rounded.
 template <bool kVector>
 struct ScaledRows {
+  struct Raw {
+    float4 vector;
+    float factor;
+  };
   Rows<kVector> source;
   const float* scale;
-  __device__ __forceinline__ float4 load(int row, int column) const {
-    const float4 v = source.load(row, column);
-    const float factor = row < source.rows ? scale[row] : 0.0f;
-    return make_float4(factor * v.x, factor * v.y, factor * v.z, factor * v.w);
+  __device__ __forceinline__ Raw load(int row, int column) const {
+    return {source.load(row, column), row < source.rows ? scale[row] : 0.0f};
+  }
+  __device__ __forceinline__ float4 value(const Raw& raw, int, int) const {
+    const float f = raw.factor;
+    return make_float4(f * raw.vector.x, f * raw.vector.y, f * raw.vector.z, f * raw.vector.w);
   }
 };
 
@@ -102,10 +118,10 @@ struct TileMemory {
 };
 
 /// A thread's share of the next tiles, on its way from global to shared memory.
-template <typename Tile, Triangle kTriangle, int kProducts>
+template <typename Tile, Triangle kTriangle, int kProducts, typename Row>
 struct TileLoads {
   float4 factor[kProducts][Tile::kFactorVectors];
-  float4 row[Tile::kRowVectors];
+  typename Row::Raw row[Tile::kRowVectors];
 
   /// Vectors across the factor tile: along k where it is lower, along the rows where it is transposed.
   static constexpr int kAcross = (kTriangle == Triangle::lower ? Tile::kDepth : Tile::kRows) / 4;
@@ -121,7 +137,6 @@ struct TileLoads {
                                                     : source[q].load(k0 + outer, i0 + inner);
     }
   }
-  template <typename Row>
   __device__ __forceinline__ void load_rows(const Row& source, int k0, int d0) {
 #pragma unroll
     for (int n = 0; n < Tile::kRowVectors; ++n) {
@@ -130,7 +145,7 @@ struct TileLoads {
     }
   }
   template <typename Stage>
-  __device__ __forceinline__ void store(Stage& stage) const {
+  __device__ __forceinline__ void store(Stage& stage, const Row& source, int k0, int d0) const {
 #pragma unroll
     for (int n = 0; n < Tile::kFactorVectors; ++n) {
       const int v = static_cast<int>(threadIdx.x) + n * Tile::kThreads;
@@ -141,8 +156,9 @@ struct TileLoads {
 #pragma unroll
     for (int n = 0; n < Tile::kRowVectors; ++n) {
       const int v = static_cast<int>(threadIdx.x) + n * Tile::kThreads;
-      *reinterpret_cast<float4*>(stage.row + v / Tile::kThreadsX * Stage::kRowStride + v % Tile::kThreadsX * 4) =
-          row[n];
+      const int k = v / Tile::kThreadsX, column = v % Tile::kThreadsX * 4;
+      *reinterpret_cast<float4*>(stage.row + k * Stage::kRowStride + column) =
+          source.value(row[n], k0 + k, d0 + column);
     }
   }
 };
@@ -151,23 +167,23 @@ __device__ __forceinline__ void unpack(const float4& v, float (&out)[4]) {
   out[0] = v.x, out[1] = v.y, out[2] = v.z, out[3] = v.w;
 }
 
-/// Factors of 4 values of k for the thread's rows.
-template <typename Tile, Triangle kTriangle>
+/// Factors of 4 values of k for the thread's rows kFrom .. kTo - 1.
+template <typename Tile, Triangle kTriangle, int kFrom, int kTo>
 __device__ __forceinline__ void read_factors(const float* tile, int stride, int k, float (&out)[Tile::kThreadRows][4]) {
   if constexpr (kTriangle == Triangle::lower) {
 #pragma unroll
-    for (int r = 0; r < Tile::kThreadRows; ++r)
+    for (int r = kFrom; r < kTo; ++r)
       unpack(*reinterpret_cast<const float4*>(tile + Tile::template row<kTriangle>(r) * stride + k), out[r]);
   } else {
-    constexpr int kPack = Tile::kThreadRows % 4 == 0 ? 4 : (Tile::kThreadRows % 2 == 0 ? 2 : 1);
+    constexpr int kPack = Tile::kPack;
     struct alignas(4 * kPack) Pack {
       float v[kPack];
     };
 #pragma unroll
     for (int u = 0; u < 4; ++u)
 #pragma unroll
-      for (int r = 0; r < Tile::kThreadRows; r += kPack) {
-        const Pack pack = *reinterpret_cast<const Pack*>(tile + (k + u) * stride + Tile::y() * Tile::kThreadRows + r);
+      for (int r = kFrom; r < kTo; r += kPack) {
+        const Pack pack = *reinterpret_cast<const Pack*>(tile + (k + u) * stride + Tile::template row<kTriangle>(r));
 #pragma unroll
         for (int s = 0; s < kPack; ++s) out[r + s][u] = pack.v[s];
       }
@@ -179,9 +195,33 @@ struct TilePlace {
   int chunk, i0, d0, k0;
 };
 
-/// Folds the terms k0 .. k0+depth-1 into the thread's outputs. kMasked: some lie outside the triangle; kColumnBound:
-/// the rows' matrix is lower triangular too, so that terms start at k = column.
-template <typename Tile, Triangle kTriangle, int kProducts, bool kMasked, bool kColumnBound, typename Stage>
+/// Which of the thread's rows a tile of k concerns: from .. to - 1, of which mask_from .. mask_to - 1 have terms
+/// outside the triangle. Multiples of a run.
+struct RowRange {
+  int from, to, mask_from, mask_to;
+};
+template <typename Tile>
+inline constexpr RowRange kAllInside{0, Tile::kThreadRows, 0, 0};
+template <typename Tile>
+inline constexpr RowRange kAllMasked{0, Tile::kThreadRows, 0, Tile::kThreadRows};
+/// Of the kPart-th tile of k of a diagonal tile: runs of rows wholly before (lower) or after (transposed) it drop out.
+template <typename Tile, Triangle kTriangle, int kPart>
+constexpr RowRange diagonal_rows() {
+  constexpr int kOf = Tile::template kRun<kTriangle>, kRunRows = kOf * Tile::kThreadsY;
+  constexpr int kBegin = kPart * Tile::kDepth, kEnd = kBegin + Tile::kDepth;
+  constexpr int kRuns = (Tile::kThreadRows + kOf - 1) / kOf;
+  if constexpr (kTriangle == Triangle::lower) {
+    constexpr int kFirst = kBegin / kRunRows, kInside = (kEnd - 1 + kRunRows - 1) / kRunRows;
+    return {kFirst * kOf, kRuns * kOf, kFirst * kOf, (kInside < kRuns ? kInside : kRuns) * kOf};
+  } else {
+    constexpr int kInside = (kBegin + 1) / kRunRows, kLast = (kEnd + kRunRows - 1) / kRunRows;
+    return {0, (kLast < kRuns ? kLast : kRuns) * kOf, kInside * kOf, (kLast < kRuns ? kLast : kRuns) * kOf};
+  }
+}
+
+/// Folds the terms k0 .. k0+depth-1 into the thread's outputs. kColumnBound: the rows' matrix is lower triangular too,
+/// so that terms start at k = column (looked at only where all rows are masked).
+template <typename Tile, Triangle kTriangle, int kProducts, RowRange kRange, bool kColumnBound, typename Stage>
 __device__ __forceinline__ void fold_tile(const Stage& stage, const TilePlace& place, int depth,
                                           float (&acc)[kProducts][Tile::kThreadRows][4]) {
   // Few warps run the latency tile: they need loads of several groups in flight. The wide tile has warps enough.
@@ -193,24 +233,54 @@ __device__ __forceinline__ void fold_tile(const Stage& stage, const TilePlace& p
 #pragma unroll
     for (int u = 0; u < 4; ++u)
       unpack(*reinterpret_cast<const float4*>(&stage.row[(k + u) * Stage::kRowStride + column]), x[u]);
+    const bool begun = !kColumnBound || place.k0 + k >= place.d0 + column;
+    const bool past = !kColumnBound || place.k0 + k > place.d0 + column;
 #pragma unroll
     for (int q = 0; q < kProducts; ++q) {
       float m[Tile::kThreadRows][4];
-      read_factors<Tile, kTriangle>(stage.factor[q], Stage::kFactorStride, k, m);
+      read_factors<Tile, kTriangle, kRange.from, kRange.to>(stage.factor[q], Stage::kFactorStride, k, m);
 #pragma unroll
       for (int u = 0; u < 4; ++u) {
         const int at = place.k0 + k + u;
 #pragma unroll
-        for (int r = 0; r < Tile::kThreadRows; ++r) {
+        for (int r = kRange.from; r < kRange.to; ++r) {
           const int i = place.i0 + Tile::template row<kTriangle>(r);
-          const bool inside = !kMasked || (kTriangle == Triangle::lower ? at <= i : at >= i && at < place.chunk);
+          const bool masked = r >= kRange.mask_from && r < kRange.mask_to;
+          const bool inside = !masked || (kTriangle == Triangle::lower ? at <= i : at >= i && at < place.chunk);
 #pragma unroll
           for (int s = 0; s < 4; ++s)
-            if (inside && (!kMasked || !kColumnBound || at >= place.d0 + column + s))
-              acc[q][r][s] = fma_rn(m[r][u], x[u][s], acc[q][r][s]);
+            if (inside && (u >= s ? begun : past)) acc[q][r][s] = fma_rn(m[r][u], x[u][s], acc[q][r][s]);
         }
       }
     }
+  }
+}
+
+/// The same, with the rows that the tile at place.k0 concerns.
+template <typename Tile, Triangle kTriangle, int kProducts, bool kColumnBound, typename Stage>
+__device__ __forceinline__ void fold_triangle(const Stage& stage, const TilePlace& place, int depth,
+                                              float (&acc)[kProducts][Tile::kThreadRows][4]) {
+  constexpr int kParts = Tile::kRows / Tile::kDepth;  // of a diagonal tile
+  const auto fold = [&]<RowRange kRange>() {
+    fold_tile<Tile, kTriangle, kProducts, kRange, kColumnBound>(stage, place, depth, acc);
+  };
+  if constexpr (kParts == 4) {  // sizes are multiples of 4: no term past the chunk
+    switch ((place.k0 - place.i0) / Tile::kDepth) {
+      case 0: return fold.template operator()<diagonal_rows<Tile, kTriangle, 0>()>();
+      case 1: return fold.template operator()<diagonal_rows<Tile, kTriangle, 1>()>();
+      case 2: return fold.template operator()<diagonal_rows<Tile, kTriangle, 2>()>();
+      case 3: return fold.template operator()<diagonal_rows<Tile, kTriangle, 3>()>();
+      default: return fold.template operator()<kAllInside<Tile>>();
+    }
+  } else {
+    const bool whole =
+        kTriangle == Triangle::lower
+            ? place.k0 + Tile::kDepth - 1 <= place.i0 && (!kColumnBound || place.k0 >= place.d0 + Tile::kColumns - 1)
+            : place.k0 >= place.i0 + Tile::kRows - 1 && place.k0 + Tile::kDepth <= place.chunk;
+    if (whole)
+      fold.template operator()<kAllInside<Tile>>();
+    else
+      fold.template operator()<kAllMasked<Tile>>();
   }
 }
 
@@ -225,7 +295,7 @@ __device__ __forceinline__ void triangular_tile(TileMemory<Tile, kTriangle, kPro
   const int k_begin =
       kTriangle == Triangle::transposed ? place.i0 : (kColumnBound ? place.d0 / Tile::kDepth * Tile::kDepth : 0);
   const int k_end = kTriangle == Triangle::transposed ? place.chunk : min(place.i0 + Tile::kRows, place.chunk);
-  TileLoads<Tile, kTriangle, kProducts> loads;
+  TileLoads<Tile, kTriangle, kProducts, Row> loads;
   loads.load_factors(factor, place.i0, k_begin);
   ready();
   loads.load_rows(row, k_begin, place.d0);
@@ -233,20 +303,14 @@ __device__ __forceinline__ void triangular_tile(TileMemory<Tile, kTriangle, kPro
   int buffer = 0;
   for (int k0 = k_begin; k0 < k_end; k0 += Tile::kDepth, buffer ^= 1) {
     auto& stage = memory.stage[buffer];
-    loads.store(stage);
+    loads.store(stage, row, k0, place.d0);
     __syncthreads();  // also: everyone has left the other stage, which the next round fills
     if (k0 + Tile::kDepth < k_end) {
       loads.load_factors(factor, place.i0, k0 + Tile::kDepth);
       loads.load_rows(row, k0 + Tile::kDepth, place.d0);
     }
     place.k0 = k0;
-    const bool whole = kTriangle == Triangle::lower
-                           ? k0 + Tile::kDepth - 1 <= place.i0 && (!kColumnBound || k0 >= place.d0 + Tile::kColumns - 1)
-                           : k0 >= place.i0 + Tile::kRows - 1 && k0 + Tile::kDepth <= place.chunk;
-    if (whole)
-      fold_tile<Tile, kTriangle, kProducts, false, kColumnBound>(stage, place, Tile::kDepth, acc);
-    else
-      fold_tile<Tile, kTriangle, kProducts, true, kColumnBound>(stage, place, min(Tile::kDepth, k_end - k0), acc);
+    fold_triangle<Tile, kTriangle, kProducts, kColumnBound>(stage, place, min(Tile::kDepth, k_end - k0), acc);
   }
 }
 

@@ -4,12 +4,13 @@
 
 namespace sdm::device {
 
-/// What one CTA computes: a tile of one product of one chunk. The longest folds come first, so that the short ones fill
-/// the tail of the launch.
+/// What one CTA computes: a tile of one product of one chunk.
 struct TileItem {
   std::int64_t chunk;
   int product, i0, d0;
 };
+/// Few chunks (a step's): the longest folds of all chunks come first, so that the short ones fill the tail of the
+/// launch.
 template <typename Tile, Triangle kTriangle>
 __device__ __forceinline__ TileItem tile_item(std::int64_t chunks, int products, int chunk, int columns,
                                               unsigned block = blockIdx.x) {
@@ -22,6 +23,19 @@ __device__ __forceinline__ TileItem tile_item(std::int64_t chunks, int products,
   const unsigned of_chunk = rest / column_tiles;
   return {of_chunk / static_cast<unsigned>(products), static_cast<int>(of_chunk % static_cast<unsigned>(products)),
           row_tile * Tile::kRows, static_cast<int>(rest % column_tiles) * Tile::kColumns};
+}
+
+/// Many chunks (a pass's): one after the other, as their rows together would not stay in L2; the longest folds of each
+/// first.
+template <typename Tile, Triangle kTriangle>
+__device__ __forceinline__ TileItem tile_item_by_chunk(int chunk, int columns) {
+  const auto column_tiles = static_cast<unsigned>((columns + Tile::kColumns - 1) / Tile::kColumns);
+  const auto row_tiles = static_cast<unsigned>((chunk + Tile::kRows - 1) / Tile::kRows);
+  const unsigned of_chunk = blockIdx.x % (column_tiles * row_tiles);
+  const int rank = static_cast<int>(of_chunk / column_tiles);
+  const int row_tile = kTriangle == Triangle::lower ? static_cast<int>(row_tiles) - 1 - rank : rank;
+  return {blockIdx.x / (column_tiles * row_tiles), 0, row_tile * Tile::kRows,
+          static_cast<int>(of_chunk % column_tiles) * Tile::kColumns};
 }
 
 /// Which instance of a kernel runs: wide (vectors only), or small with or without vectors.
@@ -71,8 +85,36 @@ inline std::string refuse_tiles(std::int64_t chunks, int products, int chunk, in
          " output tiles are more than the 2147483647 CTAs of a launch (fewer chunks or a smaller head_dim)";
 }
 
-// --- the plain product
-// ------------------------------------------------------------------------------------------------
+// --- the products of a step (mix, mix_grad): one chunk a stream ------------------------------------------------------
+
+template <typename Params>
+TileKind step_kind(const Params& p, const LaunchContext& context) {
+  const Dims& d = p.dims;
+  return tile_kind(d.streams, d.chunk, d.head_dim, vectors_fit(d.chunk, d.head_dim), context);
+}
+template <typename Params>
+LaunchShape step_shape(const Params& p, TileKind kind, int products) {
+  return tile_shape(kind, p.dims.streams, products, p.dims.chunk, p.dims.head_dim);
+}
+template <typename Params>
+std::string refuse_step(const Params& p, int products) {
+  return refuse_tiles(p.dims.streams, products, p.dims.chunk, p.dims.head_dim);
+}
+/// The same on tensor cores.
+template <typename Params>
+std::string refuse_tensor_step(const Params& p, const Device& device, int products) {
+  if (device.compute_capability < 80)
+    return "tf32 tensor cores need compute capability 8.0; this device has " +
+           std::to_string(device.compute_capability / 10) + "." + std::to_string(device.compute_capability % 10);
+  return refuse_step(p, products);
+}
+template <typename Params>
+std::string describe_tensor_step(const Params& p, const LaunchContext& context, int products) {
+  const TileKind kind = step_kind(p, context);
+  return describe(step_shape(p, kind, products)) + ", " + name_of(kind) + ", tf32 three times";
+}
+
+// --- the plain product -----------------------------------------------------------------------------------------------
 
 /// out = M x per chunk, folds from +0; x may be scaled by `scale[row]` first.
 struct ProductArgs {
@@ -85,10 +127,11 @@ struct ProductArgs {
 };
 
 template <typename Tile, Triangle kTriangle, bool kVector, bool kScaled>
-__global__ void __launch_bounds__(Tile::kThreads, 3) product_kernel(const __grid_constant__ ProductArgs a) {
+__global__ void __launch_bounds__(Tile::kThreads, Tile::kDepth > 16 ? 3 : 4)
+    product_kernel(const __grid_constant__ ProductArgs a) {
   __shared__ TileMemory<Tile, kTriangle, 1> memory;
   wait_for_previous_grid();
-  const TileItem item = tile_item<Tile, kTriangle>(a.chunks, 1, a.chunk, a.columns);
+  const TileItem item = tile_item_by_chunk<Tile, kTriangle>(a.chunk, a.columns);
   const TilePlace place{a.chunk, item.i0, item.d0, 0};
   const Rows<kVector> factor[1] = {{a.factor + item.chunk * a.chunk * a.chunk, a.chunk, a.chunk}};
   const Rows<kVector> rows{a.rows + item.chunk * a.chunk * a.columns, a.chunk, a.columns};

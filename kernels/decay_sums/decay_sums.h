@@ -26,6 +26,7 @@ struct Params {
 void replay(const Params& params, Parallel& threads);
 
 // Variants (GPU).
+extern const Variant<Params> chunk_scan;  ///< a CTA per chunk, its sums by entry in shared memory
 extern const Variant<Params> group_scan;  ///< a thread per group walks its members in shared memory
 
 }  // namespace sdm::decay_sums

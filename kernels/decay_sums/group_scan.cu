@@ -1,7 +1,4 @@
-#include "kernels/common/entry_values.cuh"
-#include "kernels/common/launch.h"
-#include "kernels/decay_sums/contract.h"
-#include "kernels/decay_sums/decay_sums.h"
+#include "kernels/decay_sums/entries.cuh"
 
 namespace sdm::decay_sums {
 namespace {
@@ -31,19 +28,8 @@ __device__ __forceinline__ Tile tile_of(const Params& p, int entries, int tiles)
   return t;
 }
 
-__device__ __forceinline__ int entry_at(std::uint32_t payload, int entries) {
-  return token_of(payload) * entries + entry_of(payload);
-}
 __device__ __forceinline__ float gate_of(const Params& p, const Tile& t, int entry) {
   return p.g[p.gate == Gate::write ? t.at + entry : t.chunk * p.dims.chunk + entry / t.entries];
-}
-
-__device__ __forceinline__ void store_entry(const Params& p, std::int64_t e, float log_k, float rex, float k_weight,
-                                            float write_weight) {
-  p.log_k[e] = log_k;
-  p.rex[e] = rex;
-  device::set_value(p.k_weight, e, k_weight);
-  p.write_weight[e] = write_weight;
 }
 
 /// The groups of a tile, in sorted order.
@@ -74,41 +60,62 @@ __device__ __forceinline__ void walk_group(SharedGroups& s, int i) {
   }
 }
 
+/// What is read for a position or an entry, kBatch of them at a time; what a loop does not need, the compiler drops.
+struct Values {
+  std::uint32_t payload;
+  std::int32_t slot, match;
+  float strength, beta, gate;
+};
+constexpr int kBatch = 4;
+
+template <typename Load, typename Use>
+__device__ __forceinline__ void in_tile(int begin, int end, Load&& load, Use&& use) {
+  device::in_batches<kBatch>(begin + static_cast<int>(threadIdx.x), kThreads, end, load, use);
+}
+
 /// Records in sorted order. The arrays by entry are written here for members of longer groups (scattered), and by
 /// singleton_entries for all others, in order: nearly every write then is whole sectors.
 __device__ __forceinline__ void write_records(const Params& p, const Tile& t, const SharedGroups& s, int begin,
                                               int end) {
-  for (int i = begin + static_cast<int>(threadIdx.x); i < end; i += kThreads) {
+  const auto load = [&](int i) -> Values {
+    const std::uint32_t payload = s.payload[i - begin];
+    if (i >= t.valid) return {payload, 0, -1, 0.0f, 0.0f, 0.0f};
+    return {payload,
+            p.writes.slot[t.at + i],
+            -1,
+            device::value_at(p.k, t.at + entry_at(payload, t.entries)),
+            p.beta[t.chunk * p.dims.chunk + token_of(payload)],
+            0.0f};
+  };
+  in_tile(begin, end, load, [&](int i, const Values& v) {
     const int m = i - begin;
-    const std::uint32_t payload = s.payload[m];
-    const std::int64_t e = t.at + entry_at(payload, t.entries);
+    const std::int64_t e = t.at + entry_at(v.payload, t.entries);
     if (i >= t.valid) {
       store_entry(p, e, 0.0f, 0.0f, 0.0f, 0.0f);
-      p.write_record[t.at + i] = p.undo_record[t.at + i] = Record{payload, 0, 0.0f, 1.0f};
-      continue;
+      p.write_record[t.at + i] = p.undo_record[t.at + i] = Record{v.payload, 0, 0.0f, 1.0f};
+      return;
     }
-    const float k = device::value_at(p.k, e);
-    const float beta = p.beta[t.chunk * p.dims.chunk + token_of(payload)];
-    const std::int32_t slot = p.writes.slot[t.at + i];
-    const float k_weight = decayed(k, s.log_k[m]), write_weight = decayed(k, s.gate[m]);
-    p.write_record[t.at + i] = Record{payload, slot, write_weight, s.cpe[m]};
-    p.undo_record[t.at + i] = Record{payload, slot, undo_scale(beta, k_weight), s.cpe[m]};
-    if ((payload & (kFirst | kLast)) != (kFirst | kLast))
+    const float k_weight = decayed(v.strength, s.log_k[m]), write_weight = decayed(v.strength, s.gate[m]);
+    p.write_record[t.at + i] = Record{v.payload, v.slot, write_weight, s.cpe[m]};
+    p.undo_record[t.at + i] = Record{v.payload, v.slot, undo_scale(v.beta, k_weight), s.cpe[m]};
+    if ((v.payload & (kFirst | kLast)) != (kFirst | kLast))
       store_entry(p, e, s.log_k[m], s.gate[m], k_weight, write_weight);
-  }
+  });
 }
 
 __device__ __forceinline__ void singleton_entries(const Params& p, const Tile& t) {
-  for (int entry = t.begin + static_cast<int>(threadIdx.x); entry < min(t.end, t.valid); entry += kThreads) {
+  const auto load = [&](int entry) -> Values {
     const std::int64_t e = t.at + entry;
     const std::uint32_t payload = p.writes.payload[t.at + p.writes.position[e]];
-    if ((payload & (kFirst | kLast)) != (kFirst | kLast)) continue;
-    const float k = device::value_at(p.k, e), gate = gate_of(p, t, entry);
-    store_entry(p, e, gate, 0.0f, decayed(k, gate), decayed(k, 0.0f));
-  }
+    return {payload, 0, -1, device::value_at(p.k, e), 0.0f, gate_of(p, t, entry)};
+  };
+  in_tile(t.begin, min(t.end, t.valid), load, [&](int entry, const Values& v) {
+    if ((v.payload & (kFirst | kLast)) == (kFirst | kLast))
+      store_entry(p, t.at + entry, v.gate, 0.0f, decayed(v.strength, v.gate), decayed(v.strength, 0.0f));
+  });
 }
 
-__global__ void __launch_bounds__(kThreads) writes_kernel(const __grid_constant__ Params p, int tiles) {
+__global__ void __launch_bounds__(kThreads, 5) writes_kernel(const __grid_constant__ Params p, int tiles) {
   __shared__ SharedGroups s;
   device::wait_for_previous_grid();
   const Tile t = tile_of(p, p.dims.writes, tiles);
@@ -116,11 +123,14 @@ __global__ void __launch_bounds__(kThreads) writes_kernel(const __grid_constant_
   const Window* window = p.writes.window + t.chunk * windows;
   const int begin = window[t.begin / 32].next_first;
   const int end = window[min((t.begin + kTile) / 32, windows - 1)].next_first;
-  for (int i = begin + static_cast<int>(threadIdx.x); i < end; i += kThreads) {
+  const auto load = [&](int i) -> Values {
     const std::uint32_t payload = p.writes.payload[t.at + i];
-    s.payload[i - begin] = payload;
-    s.gate[i - begin] = i < t.valid ? gate_of(p, t, entry_at(payload, t.entries)) : 0.0f;
-  }
+    return {payload, 0, -1, 0.0f, 0.0f, i < t.valid ? gate_of(p, t, entry_at(payload, t.entries)) : 0.0f};
+  };
+  in_tile(begin, end, load, [&](int i, const Values& v) {
+    s.payload[i - begin] = v.payload;
+    s.gate[i - begin] = v.gate;
+  });
   __syncthreads();
   for (int i = begin + static_cast<int>(threadIdx.x); i < min(end, t.valid); i += kThreads)
     if (s.payload[i - begin] & kFirst) walk_group(s, i - begin);
@@ -129,47 +139,47 @@ __global__ void __launch_bounds__(kThreads) writes_kernel(const __grid_constant_
   singleton_entries(p, t);
 }
 
-/// log_k of the last member with token <= `token` of the write group that begins at `first`. Members have ascending
-/// tokens, and member m lies at distance m: both fail for good past the end, so a binary search finds the last.
+/// log_k of the last member with token <= `token` of the write group that begins at `first`; 0 where there is none.
 __device__ __forceinline__ float log_q_of(const Params& p, std::int64_t write_at, int first, int token, int valid) {
-  int known = -1, bound = min(token + 1, valid - first);  // tokens differ: member m has token >= m
-  std::uint32_t found = 0;
-  while (known + 1 < bound) {
-    const int m = (known + 1 + bound) / 2;
-    const std::uint32_t payload = p.writes.payload[write_at + first + m];
-    if (distance_of(payload) == m && token_of(payload) <= token)
-      known = m, found = payload;
-    else
-      bound = m;
-  }
-  return known < 0 ? 0.0f : p.log_k[write_at + entry_at(found, p.dims.writes)];
+  const std::uint32_t member = last_member(p.writes.payload + write_at + first, token, valid - first);
+  return member == 0 ? 0.0f : p.log_k[write_at + entry_at(member, p.dims.writes)];
 }
 
-__global__ void __launch_bounds__(kThreads) reads_kernel(const __grid_constant__ Params p, int tiles) {
+__global__ void __launch_bounds__(kThreads, 5) reads_kernel(const __grid_constant__ Params p, int tiles) {
   device::wait_for_previous_grid();
   const Tile t = tile_of(p, p.dims.reads, tiles);
   const std::int64_t write_at = t.chunk * p.dims.write_positions();
   const int write_valid = p.dims.valid_tokens_of_chunk(t.chunk) * p.dims.writes;
-  for (int i = t.begin + static_cast<int>(threadIdx.x); i < t.end; i += kThreads) {
+  const auto load = [&](int i) -> Values {
     const std::uint32_t payload = p.reads.payload[t.at + i];
-    const std::int64_t e = t.at + entry_at(payload, t.entries);
+    if (i >= t.valid) return {payload, 0, -1, 0.0f, 0.0f, 0.0f};
+    return {payload,
+            p.reads.slot[t.at + i],
+            p.reads.match[t.at + i],
+            device::value_at(p.q, t.at + entry_at(payload, t.entries)),
+            0.0f,
+            0.0f};
+  };
+  in_tile(t.begin, t.end, load, [&](int i, const Values& v) {
+    const std::int64_t e = t.at + entry_at(v.payload, t.entries);
     const bool valid = i < t.valid;
-    const int match = valid ? p.reads.match[t.at + i] : -1;
-    const float log_q = match < 0 ? 0.0f : log_q_of(p, write_at, match, token_of(payload), write_valid);
-    const float q_weight = valid ? decayed(device::value_at(p.q, e), log_q) : 0.0f;
-    p.read_record[t.at + i] =
-        valid ? Record{payload, p.reads.slot[t.at + i], q_weight, 0.0f} : Record{payload, 0, 0.0f, 1.0f};
-    if (match >= 0 || !valid) {
+    const float log_q = v.match < 0 ? 0.0f : log_q_of(p, write_at, v.match, token_of(v.payload), write_valid);
+    const float q_weight = valid ? decayed(v.strength, log_q) : 0.0f;
+    p.read_record[t.at + i] = valid ? Record{v.payload, v.slot, q_weight, 0.0f} : Record{v.payload, 0, 0.0f, 1.0f};
+    if (v.match >= 0 || !valid) {
       p.log_q[e] = log_q;
       device::set_value(p.q_weight, e, q_weight);
     }
-  }
-  for (int entry = t.begin + static_cast<int>(threadIdx.x); entry < min(t.end, t.valid); entry += kThreads) {
+  });
+  const auto load_entry = [&](int entry) -> Values {
     const std::int64_t e = t.at + entry;
-    if (p.reads.match[t.at + p.reads.position[e]] >= 0) continue;
-    p.log_q[e] = 0.0f;
-    device::set_value(p.q_weight, e, decayed(device::value_at(p.q, e), 0.0f));
-  }
+    return {0, 0, p.reads.match[t.at + p.reads.position[e]], device::value_at(p.q, e), 0.0f, 0.0f};
+  };
+  in_tile(t.begin, min(t.end, t.valid), load_entry, [&](int entry, const Values& v) {
+    if (v.match >= 0) return;
+    p.log_q[t.at + entry] = 0.0f;
+    device::set_value(p.q_weight, t.at + entry, decayed(v.strength, 0.0f));
+  });
 }
 
 // --- launchers -------------------------------------------------------------------------------------------------------
@@ -195,7 +205,7 @@ std::string describe_launch(const Params& p, const LaunchContext&) {
 
 const Variant<Params> group_scan = {
     .name = "group_scan",
-    .why = "any shape",
+    .why = "any shape: tiles of sorted positions",
     .refuse = refuse,
     .launch = launch,
     .describe = describe_launch,

@@ -40,7 +40,9 @@ void replay(const Params& params, Parallel& threads);
 
 // Variants (GPU). dq of the atomic mode varies from run to run with every one of them.
 extern const Variant<Params> wgmma;  ///< Hopper: TMA ring, warpgroup MMA, state in registers; repeatable
-extern const Variant<Params> mma;    ///< mma.sync of sm_80 and newer; repeatable
-extern const Variant<Params> simt;   ///< fp32 multiply-adds; the replay's bits
+extern const Variant<Params>
+    tcgen05;                        ///< Blackwell: the same plan with the state in tensor memory; repeatable, not run
+extern const Variant<Params> mma;   ///< mma.sync of sm_80 and newer; repeatable
+extern const Variant<Params> simt;  ///< fp32 multiply-adds; the replay's bits
 
 }  // namespace sdm::dense_rescan

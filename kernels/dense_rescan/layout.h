@@ -1,5 +1,5 @@
 #pragma once
-// Shared-memory layout of the wgmma variant, as arithmetic that host tests can follow.
+// Shared-memory layout of the wgmma and tcgen05 variants, as arithmetic that host tests can follow.
 //
 // A matrix lies as boxes of 64 columns (128 bytes a row) as TMA writes them with the 128-byte swizzle: row r, 16-byte
 // chunk c of a box is at byte 128*r + 16*(c ^ (r % 8)). Boxes are aligned to 1024 bytes.
@@ -36,6 +36,20 @@ SDM_HD std::uint32_t block_row(int rows, int first_row, int first_chunk8, int la
 SDM_HD std::uint64_t matrix_descriptor(std::uint32_t address, std::uint32_t leading_bytes, std::uint32_t stride_bytes) {
   return static_cast<std::uint64_t>((address & 0x3ffffu) >> 4) | static_cast<std::uint64_t>(leading_bytes >> 4) << 16 |
          static_cast<std::uint64_t>(stride_bytes >> 4) << 32 | std::uint64_t{1} << 62;
+}
+
+/// The same operand for tcgen05, whose descriptors bear version 1 in bits 46-48 and the swizzle in bits 61-63 (2: 128
+/// bytes, the same bit).
+SDM_HD std::uint64_t tensor_descriptor(std::uint64_t descriptor) { return descriptor | std::uint64_t{1} << 46; }
+
+/// What a tcgen05 product of `rows` x `columns` is told (PTX ISA, tcgen05, "instruction descriptor" of kind f16): fp32
+/// accumulators (bit 4), bf16 operands (7, 10; else f16), operands whose sum runs down the rows (15, 16), columns/8
+/// (17-22), rows/16 (24-28).
+SDM_HD constexpr std::uint32_t product_instruction(bool bf16, int rows, int columns, bool down_a, bool down_b) {
+  const std::uint32_t type = bf16 ? 1 : 0;
+  return 1u << 4 | type << 7 | type << 10 | static_cast<std::uint32_t>(down_a) << 15 |
+         static_cast<std::uint32_t>(down_b) << 16 | static_cast<std::uint32_t>(columns / 8) << 17 |
+         static_cast<std::uint32_t>(rows / 16) << 24;
 }
 
 /// Operand of 16 sum steps [16*step, 16*step + 16), K-major: rows are the outer extent, from row `first` (a multiple of

@@ -46,6 +46,13 @@ __device__ __forceinline__ void mma_tile(float (&d)[4], const std::uint32_t (&a)
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
+/// Keeps the compiler from moving accumulators of asynchronous products or loads across a fence or a wait.
+template <int kCount>
+__device__ __forceinline__ void pin(float (&d)[kCount]) {
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) asm volatile("" : "+f"(d[i])::"memory");
+}
+
 /// Two values rounded to T and packed, `low` at the lower address.
 template <typename T>
 __device__ __forceinline__ std::uint32_t pack(float low, float high) {

@@ -1,5 +1,6 @@
-// dense_rescan, variant `simt`: fp32 multiply-adds in the order of the replay. One CTA owns one V tile of one stream
-// and walks all chunks with its part of the state in registers; dq follows from the checkpoints in a second kernel.
+// dense_rescan, variant `simt`: fp32 multiply-adds in the order of the replay. One CTA owns 64 columns of V of one
+// stream, or 32 or 16 where streams are few, and walks all chunks with its part of the state in registers; dq follows
+// from the checkpoints in a second kernel.
 #include "kernels/dense_rescan/launch.h"
 #include "numerics/exp2.h"
 #include "numerics/f16.h"
@@ -9,7 +10,7 @@ namespace {
 
 // --- kernels ---------------------------------------------------------------------------------------------------------
 
-constexpr int kThreads = 256, kSide = 16;  ///< a 16 x 16 grid of threads, 4 columns each
+constexpr int kThreads = 256, kSide = 16;  ///< dq: a 16 x 16 grid of threads
 
 template <typename T>
 struct alignas(16) Pack8 {
@@ -32,21 +33,21 @@ __device__ __forceinline__ void fold4(float factor, const float4& x, float (&acc
   acc[3] = fma_rn(factor, x.w, acc[3]);
 }
 
-template <typename T, int kK>
+template <typename T, int kK, int kColumns>
 struct ScanMemory {
-  float io_h[kK][kTile], v[kChunk][kTile];
+  float io_h[kK][kColumns], v[kChunk][kColumns];
   alignas(16) T w[kChunk][kK], kg[kChunk][kK];
 };
 
-/// Thread (x, y) owns columns 4x..4x+3 of tokens 4y..4y+3 and of state rows kRows*y..
-template <typename T, int kK>
+/// Thread (x, y) owns columns 4x..4x+3 of tokens kTokens*y.. and of state rows kRows*y..
+template <typename T, int kK, int kColumns>
 __global__ void __launch_bounds__(kThreads, 2) scan_kernel(const __grid_constant__ Params p) {
   extern __shared__ float4 shared[];
-  auto& memory = *reinterpret_cast<ScanMemory<T, kK>*>(shared);
-  constexpr int kRows = kK / kSide;
-  const int x = static_cast<int>(threadIdx.x) % kSide, y = static_cast<int>(threadIdx.x) / kSide;
+  auto& memory = *reinterpret_cast<ScanMemory<T, kK, kColumns>*>(shared);
+  constexpr int kAcross = kColumns / 4, kDown = kThreads / kAcross, kTokens = kChunk / kDown, kRows = kK / kDown;
+  const int x = static_cast<int>(threadIdx.x) % kAcross, y = static_cast<int>(threadIdx.x) / kAcross;
   const std::int64_t stream = blockIdx.x, batch = stream / p.heads, head = stream % p.heads;
-  const int column = static_cast<int>(blockIdx.y) * kTile + 4 * x;
+  const int column = static_cast<int>(blockIdx.y) * kColumns + 4 * x;
   const std::int64_t state = (stream * kK + kRows * y) * p.value_dim + column;
   device::wait_for_previous_grid();
   float h[kRows][4] = {};
@@ -69,21 +70,22 @@ __global__ void __launch_bounds__(kThreads, 2) scan_kernel(const __grid_constant
         memory.io_h[kRows * y + r][4 * x + i] = load_element(stored);
       }
     __syncthreads();
-    float wh[4][4] = {};
+    float wh[kTokens][4] = {};
 #pragma unroll 4
     for (int k = 0; k < kK; ++k) {
       const float4 row = *reinterpret_cast<const float4*>(&memory.io_h[k][4 * x]);
 #pragma unroll
-      for (int t = 0; t < 4; ++t) fold4(load_element(memory.w[4 * y + t][k]), row, wh[t]);
+      for (int t = 0; t < kTokens; ++t) fold4(load_element(memory.w[kTokens * y + t][k]), row, wh[t]);
     }
 #pragma unroll
-    for (int t = 0; t < 4; ++t)
+    for (int t = 0; t < kTokens; ++t)
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        const std::int64_t at = (row0 + static_cast<std::int64_t>(4 * y + t) * p.heads) * p.value_dim + column + i;
+        const std::int64_t at =
+            (row0 + static_cast<std::int64_t>(kTokens * y + t) * p.heads) * p.value_dim + column + i;
         const T stored = store_element<T>(load_element(static_cast<const T*>(p.u)[at]) - wh[t][i]);
         static_cast<T*>(p.v_new)[at] = stored;
-        memory.v[4 * y + t][4 * x + i] = load_element(stored);
+        memory.v[kTokens * y + t][4 * x + i] = load_element(stored);
       }
     const float* gd = p.g2 + (row0 + static_cast<std::int64_t>(kChunk - 1) * p.heads) * kK + kRows * y;
 #pragma unroll
@@ -105,21 +107,21 @@ __global__ void __launch_bounds__(kThreads, 2) scan_kernel(const __grid_constant
     for (int i = 0; i < 4; ++i) p.final_state[state + static_cast<std::int64_t>(r) * p.value_dim + i] = h[r][i];
 }
 
-template <int kK>
+template <int kKeys>
 struct QueryMemory {
-  float d_out[kChunk][kTile + 1], state[kK][kTile + 1];  // + 1: columns spread over the banks
+  float d_out[kChunk][kTile + 1], state[kKeys][kTile + 1];  // + 1: columns spread over the banks
 };
 
-/// dq of one chunk from its checkpoint. Ordered: a CTA adds all tiles; atomic: one tile a CTA (blockIdx.y), into zeros.
-/// Thread (x, y) owns state rows x, x+16, .. of tokens 4y..4y+3.
-template <typename T, int kK, bool kAtomic>
+/// dq of one chunk and kKeys state rows (blockIdx.z) from its checkpoint. Ordered: a CTA adds all tiles; atomic: one
+/// tile a CTA (blockIdx.y), into zeros. Thread (x, y) owns state rows x, x+16, .. of tokens 4y..4y+3.
+template <typename T, int kKeys, bool kAtomic>
 __global__ void __launch_bounds__(kThreads, 2) query_kernel(const __grid_constant__ Params p) {
   extern __shared__ float4 shared[];
-  auto& memory = *reinterpret_cast<QueryMemory<kK>*>(shared);
-  constexpr int kRows = kK / kSide;
+  auto& memory = *reinterpret_cast<QueryMemory<kKeys>*>(shared);
+  constexpr int kRows = kKeys / kSide;
   const int x = static_cast<int>(threadIdx.x) % kSide, y = static_cast<int>(threadIdx.x) / kSide;
   const std::int64_t chunk_row = blockIdx.x, chunk = chunk_row / p.heads, head = chunk_row % p.heads;
-  const std::int64_t row0 = chunk * kChunk * p.heads + head;
+  const std::int64_t row0 = chunk * kChunk * p.heads + head, first_key = static_cast<std::int64_t>(blockIdx.z) * kKeys;
   const int first = kAtomic ? static_cast<int>(blockIdx.y) : 0, last = kAtomic ? first + 1 : p.value_dim / kTile;
   device::wait_for_previous_grid();
   float total[4][kRows] = {};
@@ -129,9 +131,9 @@ __global__ void __launch_bounds__(kThreads, 2) query_kernel(const __grid_constan
     for (int i = static_cast<int>(threadIdx.x); i < kChunk * kTile; i += kThreads)
       memory.d_out[i / kTile][i % kTile] = load_element(static_cast<const T*>(
           p.d_out)[(row0 + static_cast<std::int64_t>(i / kTile) * p.heads) * p.value_dim + tile * kTile + i % kTile]);
-    for (int i = static_cast<int>(threadIdx.x); i < kK * kTile; i += kThreads)
-      memory.state[i / kTile][i % kTile] = load_element(
-          static_cast<const T*>(p.checkpoints)[(chunk_row * kK + i / kTile) * p.value_dim + tile * kTile + i % kTile]);
+    for (int i = static_cast<int>(threadIdx.x); i < kKeys * kTile; i += kThreads)
+      memory.state[i / kTile][i % kTile] = load_element(static_cast<const T*>(
+          p.checkpoints)[(chunk_row * p.key_dim + first_key + i / kTile) * p.value_dim + tile * kTile + i % kTile]);
     __syncthreads();
     float partial[4][kRows] = {};
 #pragma unroll 4
@@ -150,7 +152,8 @@ __global__ void __launch_bounds__(kThreads, 2) query_kernel(const __grid_constan
   for (int t = 0; t < 4; ++t)
 #pragma unroll
     for (int r = 0; r < kRows; ++r) {
-      float* to = p.dq + (row0 + static_cast<std::int64_t>(4 * y + t) * p.heads) * kK + x + kSide * r;
+      float* to =
+          p.dq + (row0 + static_cast<std::int64_t>(4 * y + t) * p.heads) * p.key_dim + first_key + x + kSide * r;
       if constexpr (kAtomic)
         atomicAdd(to, total[t][r]);
       else
@@ -160,38 +163,57 @@ __global__ void __launch_bounds__(kThreads, 2) query_kernel(const __grid_constan
 
 // --- launchers -------------------------------------------------------------------------------------------------------
 
-device::LaunchShape scan_shape(const Params& p) {
-  const auto grid = dim3(static_cast<unsigned>(p.streams()), static_cast<unsigned>(p.value_dim / kTile));
-  return {.grid = grid,
+device::LaunchShape scan_shape(const Params& p, int columns) {
+  // io(h) and v_new in fp32, w and kg in io: ScanMemory.
+  const std::size_t bytes = sizeof(float) * static_cast<std::size_t>((p.key_dim + kChunk) * columns) +
+                            2 * sizeof(bf16_t) * static_cast<std::size_t>(kChunk * p.key_dim);
+  return {.grid = dim3(static_cast<unsigned>(p.streams()), static_cast<unsigned>(p.value_dim / columns)),
           .threads = kThreads,
-          .shared_bytes = p.key_dim == 64 ? sizeof(ScanMemory<bf16_t, 64>) : sizeof(ScanMemory<bf16_t, 128>)};
+          .shared_bytes = bytes};
 }
-device::LaunchShape query_shape(const Params& p) {
-  const auto tiles = static_cast<unsigned>(p.dq_mode == DqMode::atomic ? p.value_dim / kTile : 1);
-  return {.grid = dim3(static_cast<unsigned>(p.streams() * p.chunks), tiles),
+device::LaunchShape query_shape(const Params& p, const LaunchContext& context) {
+  const int rows = query_rows(p, context);
+  return {.grid = query_grid(p, context),
           .threads = kThreads,
-          .shared_bytes = p.key_dim == 64 ? sizeof(QueryMemory<64>) : sizeof(QueryMemory<128>)};
+          .shared_bytes = sizeof(float) * static_cast<std::size_t>((kChunk + rows) * (kTile + 1))};
 }
+int scan_columns(const Params& p, const LaunchContext& context) { return columns_of(p, context, kTile, 16); }
 
 std::string refuse(const Params& p, const Device&) { return refuse_sizes(p); }
 
+template <typename T>
+void launch_scan(const Params& p, const LaunchContext& context) {
+  const int columns = scan_columns(p, context);
+  dispatch_value<64, 128>(
+      p.key_dim, [&]<auto kK>() {
+        dispatch_value<16, 32, 64>(
+            columns, [&]<auto kColumns>() {
+              static_assert(sizeof(ScanMemory<T, kK, kColumns>) ==
+                            4 * (kK + kChunk) * kColumns + 2 * sizeof(T) * kChunk * kK);
+              device::launch(scan_kernel<T, kK, kColumns>, scan_shape(p, columns), context, p);
+            });
+      });
+}
+
 void launch(const Params& p, const LaunchContext& context) {
   dispatch_half(p.io, [&]<typename T>() {
-    dispatch_value<64, 128>(
-        p.key_dim, [&]<auto kK>() {
-          device::launch(scan_kernel<T, kK>, scan_shape(p), context, p);
-          if (p.dq_mode == DqMode::off) return;
-          if (p.dq_mode == DqMode::ordered)
-            return device::launch(query_kernel<T, kK, false>, query_shape(p), context, p);
-          clear_dq(p, context);
-          device::launch(query_kernel<T, kK, true>, query_shape(p), context, p);
+    launch_scan<T>(p, context);
+    if (p.dq_mode == DqMode::off) return;
+    if (p.dq_mode == DqMode::atomic) clear_dq(p, context);
+    dispatch_value<32, 64, 128>(
+        query_rows(p, context), [&]<auto kKeys>() {
+          const auto kernel =
+              p.dq_mode == DqMode::atomic ? query_kernel<T, kKeys, true> : query_kernel<T, kKeys, false>;
+          device::launch(kernel, query_shape(p, context), context, p);
         });
   });
 }
 
-std::string describe_launch(const Params& p, const LaunchContext&) {
-  std::string text = device::describe(scan_shape(p));
-  if (p.dq_mode != DqMode::off) text.append("; dq from checkpoints: ").append(device::describe(query_shape(p)));
+std::string describe_launch(const Params& p, const LaunchContext& context) {
+  const int columns = scan_columns(p, context);
+  std::string text = device::describe(scan_shape(p, columns));
+  text.append(", ").append(std::to_string(columns)).append(" columns a block");
+  if (p.dq_mode != DqMode::off) text.append("; ").append(describe_query(p, context, query_shape(p, context)));
   return text;
 }
 

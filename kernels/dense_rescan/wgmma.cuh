@@ -1,8 +1,6 @@
 #pragma once
-// Hopper primitives of the wgmma variant: transaction barriers, the tensor copy engine, warpgroup matrix products.
-// Device code for sm_90a only.
-#include <cuda.h>
-
+// Warpgroup matrix products of the wgmma variant. Device code for sm_90a only. The instruction names its shape, its
+// type and every accumulator in its text, which no template can assemble: hence one wrapper a shape and type.
 #include <cstdint>
 #include <type_traits>
 
@@ -10,78 +8,10 @@
 
 namespace sdm::dense_rescan {
 
-// --- barriers ---
-
-__device__ __forceinline__ void init_barrier(std::uint32_t barrier, int arrivals) {
-  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
-}
-__device__ __forceinline__ void arrive(std::uint32_t barrier) {
-  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
-}
-__device__ __forceinline__ void arrive_expecting(std::uint32_t barrier, int bytes) {
-  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
-}
-/// Waits for the end of the phase of this parity.
-__device__ __forceinline__ void wait(std::uint32_t barrier, int parity) {
-  std::uint32_t done = 0;
-  while (done == 0)
-    asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
-                 : "=r"(done)
-                 : "r"(barrier), "r"(parity)
-                 : "memory");
-}
-/// Of `threads` threads (whole warps); ids 1 .. 15.
-__device__ __forceinline__ void named_barrier(int id, int threads) {
-  asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
-}
-
-// --- copy engine ---
-
-/// Ordinary shared-memory writes of this thread become visible to the copy engine and the tensor cores.
-__device__ __forceinline__ void fence_for_engines() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
-
-__device__ __forceinline__ void load_box(std::uint32_t to, const CUtensorMap& map, int column, int row,
-                                         std::uint32_t barrier) {
-  asm volatile(
-      "cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];" ::
-          "r"(to),
-      "l"(&map), "r"(column), "r"(row), "r"(barrier)
-      : "memory");
-}
-__device__ __forceinline__ void load_bytes(std::uint32_t to, const void* from, int bytes, std::uint32_t barrier) {
-  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(to),
-               "l"(from), "r"(bytes), "r"(barrier)
-               : "memory");
-}
-__device__ __forceinline__ void store_box(const CUtensorMap& map, int column, int row, std::uint32_t from) {
-  asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%1, %2}], [%3];" ::"l"(&map),
-               "r"(column), "r"(row), "r"(from)
-               : "memory");
-}
-__device__ __forceinline__ void commit_stores() { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
-/// Until this thread's committed stores have read their shared memory.
-__device__ __forceinline__ void wait_stores_read() { asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); }
-__device__ __forceinline__ void wait_stores() { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
-
-__device__ __forceinline__ void store_matrices(std::uint32_t address, const std::uint32_t (&d)[4]) {
-  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(d[0]), "r"(d[1]),
-               "r"(d[2]), "r"(d[3])
-               : "memory");
-}
-
-// --- warpgroup products ---
-
 /// Before the first product after accumulators were touched; all warps of the warpgroup.
 __device__ __forceinline__ void begin_products() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
 __device__ __forceinline__ void commit_products() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 __device__ __forceinline__ void wait_products() { asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory"); }
-
-/// Keeps the compiler from moving accumulators across a fence or a wait.
-template <int kCount>
-__device__ __forceinline__ void pin(float (&d)[kCount]) {
-#pragma unroll
-  for (int i = 0; i < kCount; ++i) asm volatile("" : "+f"(d[i])::"memory");
-}
 
 // d[64 x N] (+)= a b over 16 sum steps; a, b: matrix descriptors (layout.h); kDown: that operand's sum runs down the
 // rows. With warp w of the group, g = lane/4, q = lane%4: d[4j], d[4j+1] = [16w+g][8j+2q, +1], d[4j+2], d[4j+3] =

@@ -21,95 +21,36 @@ __global__ void __launch_bounds__(S::kThreads, 1)
     wgmma_kernel(const __grid_constant__ Params p, const __grid_constant__ Maps maps) {
   extern __shared__ unsigned char memory[];
   const std::uint32_t base = (shared_address(memory) + 1023u) & ~1023u;
-  const int tiles = p.value_dim / S::kColumns, stream = static_cast<int>(blockIdx.x) / tiles;
-  const Place place{stream / p.heads, stream % p.heads, static_cast<int>(blockIdx.x) % tiles * S::kColumns};
+  const Place place = place_of<S>(p);
   if (threadIdx.x == 0) Barriers<S>{base}.init();
   __syncthreads();
   device::wait_for_previous_grid();
-  if (threadIdx.x / 128 == S::kGroups) {
+  // Shuffled so that the compiler knows it to be the same in a warp; else it waits after every single product.
+  if (__shfl_sync(~0u, threadIdx.x / 128, 0) == S::kGroups) {
     share_registers<S, true>();
     if (threadIdx.x % 128 == 0) feed_ring<S>(p, maps, place, base);
     if (S::kDq && threadIdx.x % 128 == 32) feed_query<S>(p, maps, place, base);
   } else {
     share_registers<S, false>();
-    Worker<S>{p, maps, place, base}.walk();
+    Worker<S>{{p, maps, place, base}}.walk();
   }
 }
 
 // --- launchers -------------------------------------------------------------------------------------------------------
 
-/// Columns of V a CTA: the most, since w and kg are then read least often, unless the grid would leave half of the GPU
-/// idle. The geometry's tile overrides it.
-int columns_of(const Params& p, const LaunchContext& context) {
-  const int asked = context.geometry.tile;
-  if ((asked == 64 || asked == 128 || asked == 256) && p.value_dim % asked == 0) return asked;
-  int columns = 256;
-  while (p.value_dim % columns != 0) columns /= 2;
-  while (columns > 64 && 2 * p.streams() * (p.value_dim / columns) <= context.device.multiprocessors) columns /= 2;
-  return columns;
-}
-
-/// dq within the re-scan: always by atomics, ordered where a CTA owns all of V. Else it follows from the checkpoints.
-bool dq_inside(const Params& p, int columns) {
-  return p.dq_mode == DqMode::atomic || (p.dq_mode == DqMode::ordered && columns == p.value_dim);
-}
-
-template <typename Body>
-void dispatch_shape(const Params& p, int columns, Body&& body) {
-  dispatch_half(p.io, [&]<typename T>() {
-    dispatch_value<64, 128>(
-        p.key_dim, [&]<auto kK>() {
-          dispatch_value<64, 128, 256>(
-              columns, [&]<auto kColumns>() {
-                if (dq_inside(p, columns))
-                  body.template operator()<Shape<T, kK, kColumns, true>>();
-                else
-                  body.template operator()<Shape<T, kK, kColumns, false>>();
-              });
-        });
-  });
-}
-
-template <typename S>
-device::LaunchShape shape_of(const Params& p) {
-  const std::int64_t ctas = p.streams() * (p.value_dim / S::kColumns);
-  return {.grid = dim3(static_cast<unsigned>(ctas)),
-          .threads = S::kThreads,
-          .shared_bytes = static_cast<std::size_t>(S::Memory::kBytes) + 1024};
-}
-
 std::string refuse(const Params& p, const Device& device) {
   if (device.compute_capability != 90 || device.force_portable)
     return "wgmma is built for compute capability 9.0 (warpgroup products, tensor copies); mma runs on any GPU since "
            "8.0";
-  if (device.shared_memory_per_block < 232448)
-    return std::string("a block needs 232448 bytes of shared memory; this device gives ")
-        .append(std::to_string(device.shared_memory_per_block));
-  const std::int64_t widest = std::int64_t{p.heads} * (p.key_dim > p.value_dim ? p.key_dim : p.value_dim);
-  if (widest >= std::int64_t{1} << 31 || p.streams() * (p.value_dim / kTile) >= std::int64_t{1} << 31)
-    return "heads times columns and the grid must stay below 2^31";
-  return refuse_sizes(p);
+  return refuse_ring(p, device);
 }
 
-void launch(const Params& p, const LaunchContext& context) {
-  const int columns = columns_of(p, context);
-  const bool inside = dq_inside(p, columns);
-  if (inside && p.dq_mode == DqMode::atomic) clear_dq(p, context);
-  const Maps maps = make_maps(p);
-  dispatch_shape(p, columns, [&]<typename S>() { device::launch(wgmma_kernel<S>, shape_of<S>(p), context, p, maps); });
-  if (p.dq_mode != DqMode::off && !inside) launch_query(p, context);
-}
-
-std::string describe_launch(const Params& p, const LaunchContext& context) {
-  const int columns = columns_of(p, context);
-  std::string text;
-  dispatch_shape(p, columns, [&]<typename S>() {
-    text.append(device::describe(shape_of<S>(p))).append(", depth ").append(std::to_string(S::Memory::kStages));
-  });
-  text.append(", ").append(std::to_string(columns)).append(" columns a block");
-  if (p.dq_mode != DqMode::off && !dq_inside(p, columns)) text.append("; ").append(describe_query(p));
-  return text;
-}
+struct Kernel {
+  template <typename S>
+  static auto of() {
+    return &wgmma_kernel<S>;
+  }
+};
 
 }  // namespace
 
@@ -119,8 +60,8 @@ const Variant<Params> wgmma = {
     .guarantee = Guarantee::repeatable,
     .automatic = true,
     .refuse = refuse,
-    .launch = launch,
-    .describe = describe_launch,
+    .launch = launch_ring<Kernel>,
+    .describe = describe_ring,
 };
 
 }  // namespace sdm::dense_rescan

@@ -141,22 +141,13 @@ __device__ __forceinline__ void write_range(const ForwardArgs& a, std::int64_t c
   using Batch = write::RegisterBatch<S, F::kSave, 8>;
   const Dims& d = a.dims;
   const write::Params& p = a.write;
-  const int lane = static_cast<int>(threadIdx.x) % S::kLanes, warp = static_cast<int>(threadIdx.x) / 32;
+  const int warp = static_cast<int>(threadIdx.x) / 32;
   const int n = d.write_positions(), valid_tokens = d.valid_tokens_of_chunk(chunk), valid = valid_tokens * d.writes;
   const Record* record = p.record + chunk * n;
   const Window* window = p.window + chunk * window_count(n);
   const int begin = range * a.cut.units_per_range;
   const int stop = min(((valid + 31) / 32) << a.cut.unit_shift, begin + a.cut.units_per_range);
-  const int column = block_column + lane * S::kElements;
-  const write::LaneView<S> view{static_cast<typename S::T*>(p.bank.data) + column,
-                                tokens + 4 * lane,
-                                reinterpret_cast<Record*>(tokens + d.chunk * S::kColumns) + 32 * warp,
-                                p.snapshot,
-                                chunk * n,
-                                d.head_dim,
-                                column,
-                                min(max(d.head_dim - column, 0), S::kElements),
-                                lane == 0 && block_column == 0};
+  const write::LaneView<S> view = write::lane_view<S, F::kSave>(p, chunk, block_column, tokens);
   write::Unit next;
   int unit = begin + warp;
   if (unit < stop) next = write::load_unit<F::kSave>(record, window, unit >> a.cut.unit_shift, valid);
@@ -164,7 +155,7 @@ __device__ __forceinline__ void write_range(const ForwardArgs& a, std::int64_t c
   write::stage_tokens<S>(tokens, p.delta_v + chunk * d.chunk * d.head_dim, valid_tokens, d.head_dim, block_column);
   bool staged = false;
   auto ready = [&staged] {  // token rows arrive while the first base rows are on their way
-    if (!staged) write::wait_for_tokens();
+    if (!staged) write::wait_for_tokens(0);
     staged = true;
   };
   Batch batch{};

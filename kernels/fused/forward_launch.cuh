@@ -33,7 +33,7 @@ void dispatch_form(const Forward& pass, int columns, Body&& body) {
     const Save save = write::save_of(pass.write.snapshot);
     if constexpr (sizeof(T) == 4)
       if (save == Save::bf16) return body.template operator()<ForwardForm<T, kColumns, Save::bf16, false>>();
-    dispatch_value<Save::none, Save::raw, Save::quantized>(
+    dispatch_value<Save::none, Save::raw, Save::fp8, Save::int4>(
         save, [&]<Save kSave>() { body.template operator()<ForwardForm<T, kColumns, kSave, false>>(); });
   });
 }

@@ -1,5 +1,6 @@
 #include <cstring>
 
+#include "kernels/common/row_plan.h"
 #include "kernels/common/sum_parts.h"
 #include "kernels/gather/gather.h"
 
@@ -44,8 +45,11 @@ void stash_token(const Params& p, std::int64_t row) {
 }  // namespace
 
 std::int32_t groups_for(const Dims& dims, DType bank) {
-  return host::sum_groups(2 * std::int64_t{dims.chunk}, host::row_vectors(dims.head_dim, bank),
-                          std::min(dims.writes, dims.reads));
+  const std::int64_t owners = 2 * std::int64_t{dims.chunk};
+  const int entries = std::min(dims.writes, dims.reads);
+  if (cut_row(dims.head_dim, bank).slices > 1 && rows_return(dims, dims.writes + dims.reads))
+    return host::sum_groups(owners, kNarrowLanes, entries, host::kSliceThreads);
+  return host::sum_groups(owners, host::row_vectors(dims.head_dim, bank), entries);
 }
 
 void replay(const Params& p, Parallel& threads) {

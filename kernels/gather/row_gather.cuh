@@ -118,7 +118,7 @@ inline int operands(const Params& p) { return p.inter ? 2 : 1; }
 
 inline RowPlan plan_of(const Params& p, const LaunchContext& context) {
   const std::int32_t entries = p.dims.writes + (p.inter ? p.dims.reads : 0);
-  return make_row_plan(p.dims, p.bank.dtype, p.step, p.groups, entries, context.geometry.warps);
+  return make_row_plan(p.dims, p.bank.dtype, p.step, p.groups, entries, context.geometry.warps, kNarrowLanes);
 }
 
 inline int depth_of(const Params& p, const RowPlan& plan, const LaunchContext& context) {

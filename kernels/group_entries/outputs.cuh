@@ -1,7 +1,6 @@
 #pragma once
 // What follows the sort, shared by the variants: FIRST bits, windows, payloads, inverse positions, matches.
-#include "kernels/common/block_sort.cuh"
-#include "kernels/common/entry_values.cuh"
+#include "kernels/common/bucket_sort.cuh"
 #include "kernels/common/launch.h"
 #include "kernels/group_entries/group_entries.h"
 
@@ -17,6 +16,14 @@ struct Segment {
   std::int64_t at;  // of the chunk's first position
   std::int64_t chunk;
   std::int32_t base;  // first absolute row of the stream
+  device::Divider by_token;
+  const std::int32_t*
+      low_word;  // of the chunk's first index; rows are below 2^31, so the low word of an i64 is the row
+  int words;     // 32-bit words an index
+
+  __device__ __forceinline__ std::uint32_t slot_of(int entry) const {
+    return static_cast<std::uint32_t>(low_word[std::int64_t{entry} * words] - base);
+  }
 };
 
 enum class SideOf : int { writes, reads };
@@ -30,18 +37,24 @@ __device__ __forceinline__ Segment segment_of(const Params& p, std::int64_t chun
             0,
             0,
             chunk,
-            static_cast<std::int32_t>(chunk % p.dims.streams * p.dims.slots)};
+            static_cast<std::int32_t>(chunk % p.dims.streams * p.dims.slots),
+            device::Divider(is_write ? p.dims.writes : p.dims.reads),
+            nullptr,
+            1};
   s.positions = p.dims.chunk * s.entries;
   s.valid = p.dims.valid_tokens_of_chunk(chunk) * s.entries;
   s.at = chunk * s.positions;
+  s.words = s.index.dtype == DType::i64 ? 2 : 1;
+  s.low_word = static_cast<const std::int32_t*>(s.index.data) + s.at * s.words;
   return s;
 }
 
 /// mask[w]: bit i is set where sorted position 32*w + i is a FIRST; zeros past the end. Every padding entry is a FIRST.
-template <typename Items>
-__device__ __forceinline__ void mark_firsts(const Segment& s, const Items& items, std::uint32_t* mask) {
-  const int words = (s.positions + 31) / 32, warps = static_cast<int>(blockDim.x / 32);
-  for (int w = device::warp_id(); w < words; w += warps) {
+template <typename Team, typename Items>
+__device__ __forceinline__ void mark_firsts(const Team& team, const Segment& s, const Items& items,
+                                            std::uint32_t* mask) {
+  const int words = (s.positions + 31) / 32;
+  for (int w = team.warp(); w < words; w += team.warps()) {
     const int i = 32 * w + device::lane_id();
     bool first = i < s.positions;
     if (i > 0 && i < s.valid) first = items.get(i).key != items.get(i - 1).key;
@@ -82,23 +95,22 @@ __device__ __forceinline__ int first_of(const std::uint32_t* mask, int i) {
   return 32 * word + 31 - __clz(static_cast<int>(bits));
 }
 
-/// Payloads, slots and windows of a sorted segment; calls place(entry, position) for every position. All threads of the
-/// CTA call it after the sort; `mask`: shared, a word per 32 positions.
-template <typename Items, typename Place>
-__device__ __forceinline__ void write_segment(const Segment& s, const Items& items, std::uint32_t* mask,
-                                              Place&& place) {
-  mark_firsts(s, items, mask);
-  __syncthreads();
-  if (device::warp_id() == 0) write_windows(s, mask);
-  for (int i = static_cast<int>(threadIdx.x); i < s.positions; i += static_cast<int>(blockDim.x)) {
+/// Payloads, slots and windows of a sorted segment; calls place(item, position) for every position. All threads of the
+/// team call it after the sort; `mask`: shared, a word per 32 positions.
+template <typename Team, typename Items, typename Place>
+__device__ __forceinline__ void write_segment(const Team& team, const Segment& s, const Items& items,
+                                              std::uint32_t* mask, Place&& place) {
+  mark_firsts(team, s, items, mask);
+  team.sync();
+  if (team.warp() == 0) write_windows(s, mask);
+  for (int i = team.thread; i < s.positions; i += team.threads) {
     const bool invalid = i >= s.valid;
     const device::SortItem item = invalid ? device::SortItem{0, static_cast<std::uint32_t>(i)} : items.get(i);
-    const int entry = static_cast<int>(item.entry), first = first_of(mask, i);
+    const int entry = static_cast<int>(item.entry), token = s.by_token.quotient(entry), first = first_of(mask, i);
     const bool last = i + 1 == s.positions || ((mask[(i + 1) / 32] >> ((i + 1) % 32)) & 1u) != 0;
-    s.groups.payload[s.at + i] =
-        make_payload(first == i, last, i - first, invalid, entry / s.entries, entry % s.entries);
+    s.groups.payload[s.at + i] = make_payload(first == i, last, i - first, invalid, token, entry - token * s.entries);
     s.groups.slot[s.at + i] = invalid ? 0 : s.base + static_cast<std::int32_t>(item.key);
-    place(entry, i);
+    place(item, i);
   }
 }
 

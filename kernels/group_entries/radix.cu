@@ -1,3 +1,4 @@
+#include "kernels/common/radix_sort.cuh"
 #include "kernels/group_entries/outputs.cuh"
 
 namespace sdm::group_entries {
@@ -17,11 +18,11 @@ __global__ void __launch_bounds__(kThreads) radix_kernel(const __grid_constant__
     const Segment s = segment_of(p, segment / 2, segment % 2 == 0 ? SideOf::writes : SideOf::reads);
     device::PairList items{lists, lists + list_length};
     for (int e = static_cast<int>(threadIdx.x); e < s.valid; e += kThreads)
-      items.in[e] = make_uint2(static_cast<std::uint32_t>(device::index_at(s.index, s.at + e) - s.base),
-                               static_cast<std::uint32_t>(e));
+      items.in[e] = make_uint2(s.slot_of(e), static_cast<std::uint32_t>(e));
     __syncthreads();
     device::radix_sort(items, s.valid, p.dims.slots, words);
-    write_segment(s, items, words, [&](int entry, int i) { s.groups.position[s.at + entry] = i; });
+    write_segment(device::whole_cta(), s, items, words,
+                  [&](const device::SortItem& item, int i) { s.groups.position[s.at + item.entry] = i; });
     __syncthreads();  // the next segment overwrites lists and words
   }
 }

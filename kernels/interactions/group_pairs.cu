@@ -1,169 +1,164 @@
-#include "kernels/common/entry_values.cuh"
+#include <algorithm>
+
 #include "kernels/common/launch.h"
-#include "kernels/interactions/contract.h"
-#include "kernels/interactions/interactions.h"
+#include "kernels/common/prefetch.cuh"
+#include "kernels/interactions/pairs.cuh"
 
 namespace sdm::interactions {
 namespace {
 
+/// Four CTAs of 384 threads fit a multiprocessor at 40 registers: 512 chunks are one wave on 132 of them. 32 us at
+/// default on an H200; a pair at a time by the whole warp, in two waves, took 75.
+constexpr int kFewThreads = 384, kManyThreads = 1024;
+constexpr int kBlocks = 2;   // of 32 entries of a token, for each operand, at a time
+constexpr int kListed = 64;  // pairs of these blocks that are added together
+
 // --- kernels ---------------------------------------------------------------------------------------------------------
 
-constexpr int kMemberBytes = 12;  // payload, k, log_k of a staged sorted write position
-
-struct Member {
-  std::uint32_t payload;
-  float k, log_k;
+/// Entries base .. base + 32*kBlocks - 1 of a token, 32 a block; all loads of a kind are in flight together.
+struct RowBlocks {
+  EntryMembers writes[kBlocks], reads[kBlocks];
 };
 
-/// The sorted write positions of a chunk, straight from global memory: three loads a member, two of them scattered.
-struct GlobalMembers {
-  const Params& p;
-  std::int64_t at;
-  __device__ __forceinline__ std::uint32_t payload(int i) const { return p.writes.payload[at + i]; }
-  __device__ __forceinline__ Member get(int i) const {
-    const std::uint32_t bits = payload(i);
-    const std::int64_t e = at + token_of(bits) * p.dims.writes + entry_of(bits);
-    return {bits, device::value_at(p.k, e), p.log_k[e]};
+__device__ __forceinline__ RowBlocks load_blocks(const Members& members, const PairRow& at, int token, int base) {
+  const Params& p = members.p;
+  RowBlocks row;
+  int write_position[kBlocks], read_position[kBlocks];
+  const int first = base + device::lane_id();
+#pragma unroll
+  for (int b = 0; b < kBlocks; ++b) {
+    const int n = first + 32 * b;
+    write_position[b] = n < p.dims.writes ? p.writes.position[at.write_at + n] : -1;
+    read_position[b] = n < p.dims.reads ? p.reads.position[at.read_at + n] : -1;
   }
-};
-
-/// The same, staged in shared memory: what keeps hot slots fast, where every member is read by many rows. k and log_k
-/// are staged only where some row will ask for them.
-struct StagedMembers {
-  std::uint32_t* bits;
-  float* k;
-  float* log_k;
-  __device__ __forceinline__ std::uint32_t payload(int i) const { return bits[i]; }
-  __device__ __forceinline__ Member get(int i) const { return {bits[i], k[i], log_k[i]}; }
-  __device__ __forceinline__ void fill(const GlobalMembers& source, int valid) const {
-    for (int i = static_cast<int>(threadIdx.x); i < valid; i += static_cast<int>(blockDim.x)) {
-      const std::uint32_t payload = source.payload(i);
-      bits[i] = payload;
-      const bool alone = (payload & (kFirst | kLast)) == (kFirst | kLast);
-      if (alone && source.p.writes.match[source.at + i] < 0) continue;
-      const Member member = source.get(i);
-      k[i] = member.k;
-      log_k[i] = member.log_k;
-    }
+  const std::int32_t* match = p.reads.match + (at.read_at - std::int64_t{token} * p.dims.reads);
+#pragma unroll
+  for (int b = 0; b < kBlocks; ++b) {
+    row.reads[b].first = read_position[b] >= 0 ? match[read_position[b]] : -1;
+    if (write_position[b] < 0) continue;
+    row.writes[b].count = distance_of(members.payload[write_position[b]]);
+    row.writes[b].first = write_position[b] - row.writes[b].count;
   }
-};
-
-/// An entry of the row, its values and where its pairs are: `count` members from sorted position `first` on.
-struct RowEntry {
-  float x = 0.0f, log_x = 0.0f;
-  int first = 0, count = 0;
-};
-__device__ __forceinline__ RowEntry broadcast(const RowEntry& e, int lane) {
-  return {__shfl_sync(device::kWholeWarp, e.x, lane), __shfl_sync(device::kWholeWarp, e.log_x, lane),
-          __shfl_sync(device::kWholeWarp, e.first, lane), __shfl_sync(device::kWholeWarp, e.count, lane)};
+#pragma unroll
+  for (int b = 0; b < kBlocks; ++b)
+    if (row.reads[b].first >= 0) row.reads[b].count = members_until(members, row.reads[b].first, token);
+  return row;
 }
 
-/// Adds the pairs of 32 entries, one a lane, to the row, entries ascending. The members of a group have different
-/// tokens, so the lanes of one entry never meet. `kChecked`: members count only inside the group and up to `token`.
-template <bool kChecked, typename Members>
-__device__ __forceinline__ void add_pairs(const RowEntry& mine, const Members& members, int token, float* row) {
-  unsigned todo = __ballot_sync(device::kWholeWarp, mine.count > 0);
-  while (todo != 0) {
-    const RowEntry e = broadcast(mine, __ffs(static_cast<int>(todo)) - 1);
-    todo &= todo - 1;
-    for (int m = device::lane_id(); m < e.count; m += 32) {
-      if (kChecked) {  // past its end a group's positions have a smaller distance
-        const std::uint32_t payload = members.payload(e.first + m);
-        if (distance_of(payload) != m || token_of(payload) > token) break;
-      }
-      const Member j = members.get(e.first + m);
-      float& out = row[token_of(j.payload)];
-      out = add_pair(e.x, e.log_x, j.k, j.log_k, out);
+/// Few pairs: those of all blocks are listed and added together, 32 at a time. `longer`: some entry has several.
+__device__ __forceinline__ void add_listed(const Members& members, const PairRow& at, const RowBlocks& row, int base,
+                                           bool longer, int total, Pair* list) {
+  const unsigned below = (1u << device::lane_id()) - 1u;
+  int listed = 0;
+  const auto append = [&](const EntryMembers& e, int entry) {
+    if (!longer) {
+      const unsigned todo = __ballot_sync(device::kWholeWarp, e.count > 0);
+      if (e.count > 0) list[listed + __popc(todo & below)] = {entry, e.first};
+      listed += __popc(todo);
+    } else {
+      const int end = device::warp_inclusive_sum(e.count);
+      for (int m = 0; m < e.count; ++m) list[listed + end - e.count + m] = {entry, e.first + m};
+      listed += __shfl_sync(device::kWholeWarp, end, 31);
     }
-    __syncwarp();
-  }
-}
-
-/// Row `token` of A: every own entry against the earlier members of its group.
-template <typename Members>
-__device__ __forceinline__ void a_row(const Params& p, std::int64_t at, int token, const Members& members, float* row) {
-  for (int base = 0; base < p.dims.writes; base += 32) {
-    const int n = base + device::lane_id();
-    RowEntry mine;
-    if (n < p.dims.writes) {
-      const std::int64_t e = at + token * p.dims.writes + n;
-      const int position = p.writes.position[e];
-      mine.count = distance_of(members.payload(position));
-      mine.first = position - mine.count;
-      if (mine.count > 0) mine.x = device::value_at(p.k, e), mine.log_x = p.log_k[e];
-    }
-    add_pairs<false>(mine, members, token, row);
-  }
-}
-
-/// Row `token` of QK: every own read against the members of its slot's write group up to its own token.
-template <typename Members>
-__device__ __forceinline__ void qk_row(const Params& p, std::int64_t at, int token, int valid, const Members& members,
-                                       float* row) {
-  for (int base = 0; base < p.dims.reads; base += 32) {
-    const int n = base + device::lane_id();
-    RowEntry mine;
-    if (n < p.dims.reads) {
-      const std::int64_t e = at + token * p.dims.reads + n;
-      mine.first = p.reads.match[at + p.reads.position[e]];
-      if (mine.first >= 0) {
-        mine.count = min(token + 1, valid - mine.first);  // member m has token >= m
-        mine.x = device::value_at(p.q, e), mine.log_x = p.log_q[e];
-      }
-    }
-    add_pairs<true>(mine, members, token, row);
-  }
-}
-
-/// Copies a finished row out and leaves zeros for the next.
-__device__ __forceinline__ void flush_row(float* row, float* out, int chunk) {
-  for (int j = device::lane_id(); j < chunk; j += 32) {
-    out[j] = row[j];
-    row[j] = 0.0f;
-  }
+  };
+  const int first = base + device::lane_id();
+#pragma unroll
+  for (int b = 0; b < kBlocks; ++b) append(row.writes[b], first + 32 * b);
+#pragma unroll
+  for (int b = 0; b < kBlocks; ++b) append(row.reads[b], kOfReads + first + 32 * b);
   __syncwarp();
+  for (int i = device::lane_id(); i - device::lane_id() < total; i += 32)
+    add_pairs_of_lanes(members, at, i < total, list[i < total ? i : 0]);
 }
 
-/// Resident threads of a multiprocessor: what 4 CTAs of 512 may count on.
-#if defined(__CUDA_ARCH__) && (__CUDA_ARCH__ == 860 || __CUDA_ARCH__ == 890 || __CUDA_ARCH__ >= 1200)
-inline constexpr int kResidentThreads = 1536;
-#else
-inline constexpr int kResidentThreads = 2048;
-#endif
+/// Row `token` of A (own entries against the earlier members of their groups) and of QK (own reads against the members
+/// of their slot's write group up to the own token). `list`: the warp's, [kListed].
+__device__ __forceinline__ void make_row(const Members& members, const PairRow& at, int token, Pair* list) {
+  const Dims& dims = members.p.dims;
+  for (int base = 0; base < max(dims.writes, dims.reads); base += 32 * kBlocks) {
+    const RowBlocks row = load_blocks(members, at, token, base);
+    int pairs = 0;
+    bool longer = false;
+#pragma unroll
+    for (int b = 0; b < kBlocks; ++b) {
+      pairs += row.writes[b].count + row.reads[b].count;
+      longer |= row.writes[b].count > 1 || row.reads[b].count > 1;
+    }
+    const int total = __reduce_add_sync(device::kWholeWarp, pairs);
+    if (total == 0) continue;
+    if (total <= kListed) {
+      add_listed(members, at, row, base, __any_sync(device::kWholeWarp, longer) != 0, total, list);
+      continue;
+    }
+    const int first = base + device::lane_id();
+#pragma unroll
+    for (int b = 0; b < kBlocks; ++b) add_pairs(members, at, row.writes[b], first + 32 * b);
+#pragma unroll
+    for (int b = 0; b < kBlocks; ++b) add_pairs(members, at, row.reads[b], kOfReads + first + 32 * b);
+  }
+}
 
-/// A CTA handles `tokens` rows of a chunk, a warp a row at a time. Shared: rows [warps][C], then the staged members.
-template <bool kStaged>
-__global__ void __launch_bounds__(512, kStaged ? kResidentThreads / 512 : 3)
+/// Brings a row's entries to L2 while the row before it is worked on.
+__device__ __forceinline__ void prefetch_row(const Params& p, std::int64_t write_at, std::int64_t read_at) {
+  constexpr int kLine = 32;  // 4-byte values
+  const int first = kLine * device::lane_id();
+  if (first < p.dims.writes) {
+    device::prefetch_l2(p.writes.position + write_at + first);
+    device::prefetch_l2(p.log_k + write_at + first);
+  }
+  if (first < p.dims.reads) {
+    device::prefetch_l2(p.reads.position + read_at + first);
+    device::prefetch_l2(p.log_q + read_at + first);
+  }
+}
+
+/// A CTA handles `tokens` rows of a chunk, a warp a row at a time. Shared: the warps' lists and rows, then (kStaged)
+/// the payloads of the chunk's writes.
+template <bool kStaged, int kThreads>
+__global__ void __launch_bounds__(kThreads, kThreads == kFewThreads ? 4 : 1)
     group_pairs_kernel(const __grid_constant__ Params p, int blocks, int tokens) {
   device::wait_for_previous_grid();
   const std::int64_t chunk = blockIdx.x / static_cast<unsigned>(blocks);
   const int begin = static_cast<int>(blockIdx.x % static_cast<unsigned>(blocks)) * tokens, c = p.dims.chunk;
-  const int valid_tokens = p.dims.valid_tokens_of_chunk(chunk), valid = valid_tokens * p.dims.writes;
-  const int warps = static_cast<int>(blockDim.x / 32), n = p.dims.write_positions();
-  float* rows = reinterpret_cast<float*>(device::dynamic_shared());
-  float* row = rows + device::warp_id() * c;
-  const GlobalMembers global{p, chunk * n};
-  float* staged = rows + warps * c;
-  const StagedMembers shared{reinterpret_cast<std::uint32_t*>(staged), staged + n, staged + 2 * n};
-  for (int j = device::lane_id(); j < c; j += 32) row[j] = 0.0f;
+  const int valid_tokens = p.dims.valid_tokens_of_chunk(chunk), n = p.dims.write_positions();
+  const int warps = static_cast<int>(blockDim.x / 32);
+  auto* lists = reinterpret_cast<Pair*>(device::dynamic_shared());
+  float* rows = reinterpret_cast<float*>(lists + kListed * warps);
+  Pair* list = lists + kListed * device::warp_id();
+  float* row = rows + device::warp_id() * 2 * c;  // of A, then of QK
+  Members members{p, p.writes.payload + chunk * n, chunk * n, valid_tokens * p.dims.writes};
   if constexpr (kStaged) {
-    shared.fill(global, valid);
-    __syncthreads();
-  } else {
-    __syncwarp();
-  }
-  const auto compute = [&](const auto& members, int token) {
-    const std::int64_t out = (chunk * c + token) * c;
-    if (token < valid_tokens) a_row(p, chunk * n, token, members, row);
-    flush_row(row, p.a + out, c);
-    if (token < valid_tokens) qk_row(p, chunk * p.dims.read_positions(), token, valid, members, row);
-    flush_row(row, p.qk + out, c);
-  };
-  for (int token = begin + device::warp_id(); token < min(begin + tokens, c); token += warps) {
-    if constexpr (kStaged)
-      compute(shared, token);
+    auto* staged = reinterpret_cast<std::uint32_t*>(rows + warps * 2 * c);
+    const int threads = static_cast<int>(blockDim.x), thread = static_cast<int>(threadIdx.x);
+    if (n % 4 == 0 && c * warps % 2 == 0)  // 16-byte aligned on both sides
+      for (int i = 4 * thread; i < members.valid; i += 4 * threads)
+        device::copy_async<16>(staged + i, members.payload + i);
     else
-      compute(global, token);
+      for (int i = thread; i < members.valid; i += threads) device::copy_async<4>(staged + i, members.payload + i);
+    device::commit_copies();
+    members.payload = staged;
+    for (int i = 32 * thread; i < p.dims.read_positions(); i += 32 * threads)
+      device::prefetch_l2(p.reads.match + chunk * p.dims.read_positions() + i);
+  }
+  for (int j = device::lane_id(); j < 2 * c; j += 32) row[j] = 0.0f;
+  if constexpr (kStaged) device::wait_copies_but(0);
+  __syncthreads();
+  const int end = min(begin + tokens, c);
+  for (int token = begin + device::warp_id(); token < end; token += warps) {
+    const PairRow at{members.at + std::int64_t{token} * p.dims.writes,
+                     chunk * p.dims.read_positions() + std::int64_t{token} * p.dims.reads, row, row + c};
+    if (token + warps < min(end, valid_tokens))
+      prefetch_row(p, at.write_at + std::int64_t{warps} * p.dims.writes,
+                   at.read_at + std::int64_t{warps} * p.dims.reads);
+    if (token < valid_tokens) make_row(members, at, token, list);
+    __syncwarp();
+    const std::int64_t out = (chunk * c + token) * c;
+    for (int j = device::lane_id(); j < c; j += 32) {  // out, and zeros for the next row
+      p.a[out + j] = row[j];
+      p.qk[out + j] = row[c + j];
+      row[j] = row[c + j] = 0.0f;
+    }
+    __syncwarp();
   }
 }
 
@@ -176,37 +171,46 @@ struct Plan {
 };
 
 Plan plan_of(const Params& p, const LaunchContext& context) {
-  constexpr int kCtas = 4;  // of 16 warps a multiprocessor
-  const int c = p.dims.chunk;
-  const int warps = context.geometry.warps > 0 && context.geometry.warps <= 16 ? context.geometry.warps : 16;
-  const std::int64_t wanted = std::int64_t{kCtas} * context.device.multiprocessors;
-  const int most = device::ceil_div(c, warps);  // a row a warp
-  const std::int64_t blocks_wanted = device::ceil_div(wanted, p.dims.chunks());
-  const int split = blocks_wanted < most ? static_cast<int>(blocks_wanted) : most;
-  const int tokens = device::ceil_div(c, split), blocks = device::ceil_div(c, tokens);
-  const std::size_t rows = static_cast<std::size_t>(warps) * static_cast<std::size_t>(c) * 4;
-  const std::size_t members = static_cast<std::size_t>(p.dims.write_positions()) * kMemberBytes;
-  // Half a multiprocessor's memory keeps two CTAs on it; larger chunks read members from L1 and L2.
-  const bool staged = rows + members + 1024 <= context.device.shared_memory_per_multiprocessor / 2 &&
-                      rows + members <= context.device.shared_memory_per_block;
-  return {{dim3(static_cast<unsigned>(p.dims.chunks() * blocks)), 32 * warps, rows + (staged ? members : 0)},
-          blocks,
-          tokens,
-          staged};
+  constexpr std::size_t kReserved = 1024;  // of a multiprocessor's shared memory, for each CTA
+  const auto c = static_cast<std::size_t>(p.dims.chunk), n = static_cast<std::size_t>(p.dims.write_positions());
+  Plan plan{};
+  int warps = kFewThreads / 32;
+  // Payloads past a third of a multiprocessor leave room for one CTA or two: these get more warps.
+  const auto bytes = [&](std::size_t w, bool staged) {
+    return w * (kListed * sizeof(Pair) + 2 * c * 4) + (staged ? n * 4 : 0);
+  };
+  if (3 * (bytes(kFewThreads / 32, true) + kReserved) > context.device.shared_memory_per_multiprocessor)
+    warps = kManyThreads / 32;
+  plan.staged = bytes(static_cast<std::size_t>(warps), true) + kReserved <= context.device.shared_memory_per_block;
+  if (!plan.staged) warps = kFewThreads / 32;
+  if (context.geometry.warps > 0 && context.geometry.warps <= warps) warps = context.geometry.warps;
+  const std::size_t shared = bytes(static_cast<std::size_t>(warps), plan.staged);
+  const auto resident = static_cast<std::int64_t>(std::min<std::size_t>(
+      32 * warps <= kFewThreads ? 4 : 1, context.device.shared_memory_per_multiprocessor / (shared + kReserved)));
+  // As many CTAs a chunk as are resident at once, a row a warp at least.
+  const std::int64_t most = device::ceil_div(p.dims.chunk, warps);
+  const std::int64_t wanted = std::max<std::int64_t>(1, resident) * context.device.multiprocessors / p.dims.chunks();
+  const auto split = static_cast<int>(std::clamp<std::int64_t>(wanted, 1, most));
+  plan.tokens = device::ceil_div(p.dims.chunk, split);
+  plan.blocks = device::ceil_div(p.dims.chunk, plan.tokens);
+  plan.shape = {dim3(static_cast<unsigned>(p.dims.chunks() * plan.blocks)), 32 * warps, shared};
+  return plan;
 }
 
 std::string refuse(const Params&, const Device&) { return ""; }
 
 void launch(const Params& p, const LaunchContext& context) {
   const Plan plan = plan_of(p, context);
-  device::launch(plan.staged ? group_pairs_kernel<true> : group_pairs_kernel<false>, plan.shape, context, p,
-                 plan.blocks, plan.tokens);
+  const auto kernel = !plan.staged                       ? group_pairs_kernel<false, kFewThreads>
+                      : plan.shape.threads > kFewThreads ? group_pairs_kernel<true, kManyThreads>
+                                                         : group_pairs_kernel<true, kFewThreads>;
+  device::launch(kernel, plan.shape, context, p, plan.blocks, plan.tokens);
 }
 
 std::string describe_launch(const Params& p, const LaunchContext& context) {
   const Plan plan = plan_of(p, context);
-  return device::describe(plan.shape) + ", " + std::to_string(plan.tokens) + " rows a CTA, members " +
-         (plan.staged ? "staged in shared memory" : "from global memory");
+  return device::describe(plan.shape) + ", " + std::to_string(plan.tokens) + " rows a CTA, payloads " +
+         (plan.staged ? "in shared memory" : "from global memory");
 }
 
 }  // namespace

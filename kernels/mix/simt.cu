@@ -60,23 +60,16 @@ __global__ void __launch_bounds__(Tile::kThreads, kProductsOf<Tile> == 2 ? 2 : 3
 
 // --- launchers -------------------------------------------------------------------------------------------------------
 
-TileKind kind_of(const Params& p, const LaunchContext& context) {
-  return device::tile_kind(p.dims.streams, p.dims.chunk, p.dims.head_dim,
-                           device::vectors_fit(p.dims.chunk, p.dims.head_dim), context);
-}
 device::LaunchShape shape_of(const Params& p, TileKind kind) {
-  device::LaunchShape shape =
-      device::tile_shape(kind, p.dims.streams, kind == TileKind::wide ? 1 : 2, p.dims.chunk, p.dims.head_dim);
+  device::LaunchShape shape = device::step_shape(p, kind, kind == TileKind::wide ? 1 : 2);
   if (kind == TileKind::wide) shape.threads = device::PairTile::kThreads;
   return shape;
 }
 
-std::string refuse(const Params& p, const Device&) {
-  return device::refuse_tiles(p.dims.streams, 2, p.dims.chunk, p.dims.head_dim);
-}
+std::string refuse(const Params& p, const Device&) { return device::refuse_step(p, 2); }
 
 void launch(const Params& p, const LaunchContext& context) {
-  const TileKind kind = kind_of(p, context);
+  const TileKind kind = device::step_kind(p, context);
   device::dispatch_tile(kind, [&]<typename Tile, bool kVector>() {
     using Used = std::conditional_t<std::is_same_v<Tile, device::WideTile>, device::PairTile, Tile>;
     device::launch(mix_kernel<Used, kVector>, shape_of(p, kind), context, p);
@@ -84,7 +77,7 @@ void launch(const Params& p, const LaunchContext& context) {
 }
 
 std::string describe_launch(const Params& p, const LaunchContext& context) {
-  const TileKind kind = kind_of(p, context);
+  const TileKind kind = device::step_kind(p, context);
   return device::describe(shape_of(p, kind)) + ", " + device::name_of(kind);
 }
 

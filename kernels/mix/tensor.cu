@@ -5,7 +5,6 @@
 namespace sdm::mix {
 namespace {
 
-using device::TileKind;
 using device::Triangle;
 
 // --- kernels ---------------------------------------------------------------------------------------------------------
@@ -41,30 +40,19 @@ __global__ void __launch_bounds__(Tile::kThreads, 3) mix_tensor_kernel(const __g
 
 // --- launchers -------------------------------------------------------------------------------------------------------
 
-TileKind kind_of(const Params& p, const LaunchContext& context) {
-  return device::tile_kind(p.dims.streams, p.dims.chunk, p.dims.head_dim,
-                           device::vectors_fit(p.dims.chunk, p.dims.head_dim), context);
-}
+constexpr int kProducts = 2;
 
-std::string refuse(const Params& p, const Device& device) {
-  if (device.compute_capability < 80)
-    return "tf32 tensor cores need compute capability 8.0; this device has " +
-           std::to_string(device.compute_capability / 10) + "." + std::to_string(device.compute_capability % 10);
-  return device::refuse_tiles(p.dims.streams, 2, p.dims.chunk, p.dims.head_dim);
-}
+std::string refuse(const Params& p, const Device& device) { return device::refuse_tensor_step(p, device, kProducts); }
 
 void launch(const Params& p, const LaunchContext& context) {
-  const TileKind kind = kind_of(p, context);
+  const device::TileKind kind = device::step_kind(p, context);
   device::dispatch_tile(kind, [&]<typename Tile, bool kVector>() {
-    device::launch(mix_tensor_kernel<Tile, kVector>,
-                   device::tile_shape(kind, p.dims.streams, 2, p.dims.chunk, p.dims.head_dim), context, p);
+    device::launch(mix_tensor_kernel<Tile, kVector>, device::step_shape(p, kind, kProducts), context, p);
   });
 }
 
 std::string describe_launch(const Params& p, const LaunchContext& context) {
-  const TileKind kind = kind_of(p, context);
-  return device::describe(device::tile_shape(kind, p.dims.streams, 2, p.dims.chunk, p.dims.head_dim)) + ", " +
-         device::name_of(kind) + ", tf32 three times";
+  return device::describe_tensor_step(p, context, kProducts);
 }
 
 }  // namespace

@@ -1,3 +1,5 @@
+#include <type_traits>
+
 #include "kernels/common/triangular_grid.cuh"
 #include "kernels/mix_grad/mix_grad.h"
 
@@ -34,27 +36,26 @@ __global__ void __launch_bounds__(Tile::kThreads, 3) mix_grad_kernel(const __gri
 
 // --- launchers -------------------------------------------------------------------------------------------------------
 
-TileKind kind_of(const Params& p, const LaunchContext& context) {
-  return device::tile_kind(p.dims.streams, p.dims.chunk, p.dims.head_dim,
-                           device::vectors_fit(p.dims.chunk, p.dims.head_dim), context);
-}
-device::LaunchShape shape_of(const Params& p, TileKind kind) {
-  return device::tile_shape(kind, p.dims.streams, 1, p.dims.chunk, p.dims.head_dim);
-}
+std::string refuse(const Params& p, const Device&) { return device::refuse_step(p, 1); }
 
-std::string refuse(const Params& p, const Device&) {
-  return device::refuse_tiles(p.dims.streams, 1, p.dims.chunk, p.dims.head_dim);
+/// Wide tiles by 256 threads: flagship makes one wave, whose long folds end alone (453 us on an H200, 538 with 128
+/// threads).
+device::LaunchShape shape_of(const Params& p, TileKind kind) {
+  device::LaunchShape shape = device::step_shape(p, kind, 1);
+  if (kind == TileKind::wide) shape.threads = device::PairTile::kThreads;
+  return shape;
 }
 
 void launch(const Params& p, const LaunchContext& context) {
-  const TileKind kind = kind_of(p, context);
+  const TileKind kind = device::step_kind(p, context);
   device::dispatch_tile(kind, [&]<typename Tile, bool kVector>() {
-    device::launch(mix_grad_kernel<Tile, kVector>, shape_of(p, kind), context, p);
+    using Used = std::conditional_t<std::is_same_v<Tile, device::WideTile>, device::PairTile, Tile>;
+    device::launch(mix_grad_kernel<Used, kVector>, shape_of(p, kind), context, p);
   });
 }
 
 std::string describe_launch(const Params& p, const LaunchContext& context) {
-  const TileKind kind = kind_of(p, context);
+  const TileKind kind = device::step_kind(p, context);
   return device::describe(shape_of(p, kind)) + ", " + device::name_of(kind);
 }
 

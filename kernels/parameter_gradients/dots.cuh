@@ -27,8 +27,14 @@ __device__ __forceinline__ void read_rows(const float* tile, int first, int apar
     device::unpack(*reinterpret_cast<const float4*>(tile + (first + r * apart) * kDotStride + k), out[r]);
 }
 
-/// Folds d = d0 .. d0+depth-1. Without vectors the last columns may not fill a group of 4.
-template <bool kVector>
+/// Whether a tile on the diagonal has a dot with j <= t among the rows r and columns s of all threads.
+constexpr bool on_or_below(int r, int s) {
+  return s * DotTile::kThreadsX <= r * DotTile::kThreadsY + DotTile::kThreadsY - 1;
+}
+
+/// Folds d = d0 .. d0+depth-1. Without vectors the last columns may not fill a group of 4. kDiagonal: leaves out what
+/// lies above the diagonal, 12 of a thread's 32 dots.
+template <bool kVector, bool kDiagonal>
 __device__ __forceinline__ void fold_dots(const DotStage& stage, int depth, float (&acc)[DotTile::kThreadRows][4]) {
 #pragma unroll 1
   for (int k = 0; k < depth; k += 4) {
@@ -41,7 +47,8 @@ __device__ __forceinline__ void fold_dots(const DotStage& stage, int depth, floa
 #pragma unroll
       for (int r = 0; r < DotTile::kThreadRows; ++r)
 #pragma unroll
-        for (int s = 0; s < 4; ++s) acc[r][s] = fma_rn(x[r][u], y[s][u], acc[r][s]);
+        for (int s = 0; s < 4; ++s)
+          if (!kDiagonal || on_or_below(r, s)) acc[r][s] = fma_rn(x[r][u], y[s][u], acc[r][s]);
     }
   }
 }
@@ -96,7 +103,11 @@ __global__ void __launch_bounds__(DotTile::kThreads, 3) dots_kernel(const __grid
       loads.store(stage[buffer]);
       __syncthreads();  // also: everyone has left the other stage
       if (d0 + DotTile::kDepth < d) loads.load(later, earlier, t0, j0, d0 + DotTile::kDepth);
-      fold_dots<kVector>(stage[buffer], min(DotTile::kDepth, d - d0), acc);
+      const int depth = min(DotTile::kDepth, d - d0);
+      if (t0 == j0)
+        fold_dots<kVector, true>(stage[buffer], depth, acc);
+      else
+        fold_dots<kVector, false>(stage[buffer], depth, acc);
     }
   }
   float* out = (is_dm ? p.dm : p.dqk) + chunk * c * c;

@@ -24,6 +24,6 @@ struct Params {
 void replay(const Params& params, Parallel& threads);
 
 /// GPU variants, where built with CUDA.
-extern const Variant<Params> walk;
+extern const Variant<Params> walk, walk_wide;
 
 }  // namespace sdm::undo

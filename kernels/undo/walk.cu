@@ -109,4 +109,13 @@ const Variant<Params> walk{.name = "walk",
                            .launch = launch_walk,
                            .describe = describe_walk};
 
+const Variant<Params> walk_wide{.name = "walk_wide",
+                                .why =
+                                    "the published name of the form for snapshots of 2^31 rows and more: `walk`, whose "
+                                    "row offsets are 64 bits wide in any case",
+                                .automatic = false,
+                                .refuse = refuse_walk,
+                                .launch = launch_walk,
+                                .describe = describe_walk};
+
 }  // namespace sdm::undo

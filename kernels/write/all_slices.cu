@@ -1,7 +1,7 @@
 // write, variant `all_slices`: quantized snapshots of rows of any width on any GPU. A warp walks whole rows: first
 // their largest magnitudes over all column strips, then, strip by strip, the fold, the snapshot and the new row. Rows
 // of one strip stay in registers; wider ones are read again (from the L2, where they have just been). Token rows come
-// through the L1: a chunk's whole rows need not fit shared memory.
+// through the L1: a chunk's whole rows need not fit shared memory. A warp holds one row in registers.
 #include "kernels/write/walk.cuh"
 
 namespace sdm::write {
@@ -9,7 +9,7 @@ namespace {
 
 // --- kernels ---------------------------------------------------------------------------------------------------------
 
-constexpr int kRows = 2;  // rows of a warp in flight
+constexpr int kRowsAhead = 2;  // of a warp, asked of the L2
 
 /// 32 lanes of kVectors 16-byte vectors: kStripColumns adjacent columns of a row.
 template <typename T, bool kAligned, int kVectors_>
@@ -28,136 +28,165 @@ struct VectorColumns {
 };
 
 template <typename S>
-__device__ __forceinline__ void load_strip(const typename S::T* row, int strip, int head_dim, bool wanted,
+__device__ __forceinline__ void load_strip(const typename S::T* row, int strip, int head_dim,
                                            uint4 (&out)[S::kVectors]) {
 #pragma unroll
   for (int k = 0; k < S::kVectors; ++k) {
     const VectorColumns<S> at(strip, k, head_dim);
-    out[k] = load_columns<S>(row + at.column, wanted ? at.width : 0);
+    out[k] = load_columns<S>(row + at.column, at.width);
   }
 }
 
-/// acc = fma(scale, token row, acc) over the lane's columns of a strip.
+/// acc = fma(scale, token row, acc) over one vector of columns.
 template <typename S>
-__device__ __forceinline__ void fold_strip(float scale, const float* token_row, int strip, int head_dim,
-                                           float (&acc)[S::kVectors][S::kElements]) {
+__device__ __forceinline__ void fold_vector(float scale, const float* token_row, const VectorColumns<S>& at,
+                                            float (&acc)[S::kElements]) {
+  float t[S::kElements] = {};
+  if constexpr (S::kAligned) {
 #pragma unroll
-  for (int k = 0; k < S::kVectors; ++k) {
-    const VectorColumns<S> at(strip, k, head_dim);
-    float t[S::kElements] = {};
-    if constexpr (S::kAligned) {
-#pragma unroll
-      for (int q = 0; q < S::kElements / 4; ++q) {
-        const float4 quad = at.width > 0 ? *reinterpret_cast<const float4*>(token_row + at.column + 4 * q) : float4{};
-        t[4 * q] = quad.x, t[4 * q + 1] = quad.y, t[4 * q + 2] = quad.z, t[4 * q + 3] = quad.w;
-      }
-    } else {
-#pragma unroll
-      for (int e = 0; e < S::kElements; ++e)
-        if (e < at.width) t[e] = token_row[at.column + e];
+    for (int q = 0; q < S::kElements / 4; ++q) {
+      const float4 quad = at.width > 0 ? *reinterpret_cast<const float4*>(token_row + at.column + 4 * q) : float4{};
+      t[4 * q] = quad.x, t[4 * q + 1] = quad.y, t[4 * q + 2] = quad.z, t[4 * q + 3] = quad.w;
     }
+  } else {
 #pragma unroll
-    for (int e = 0; e < S::kElements; ++e) acc[k][e] = fma_rn(scale, t[e], acc[k][e]);
+    for (int e = 0; e < S::kElements; ++e)
+      if (e < at.width) t[e] = token_row[at.column + e];
   }
+#pragma unroll
+  for (int e = 0; e < S::kElements; ++e) acc[e] = fma_rn(scale, t[e], acc[e]);
 }
 
 /// The chunk that a CTA works on.
 struct ChunkView {
   const Record* record;
   const float* token_rows;
+  std::int64_t snapshot_row;  ///< of group 0
+};
+
+/// A group of the chunk, the same for the whole warp.
+struct Group {
+  int position;  ///< of its FIRST, whose record this is
+  Record record;
   std::int64_t snapshot_row;
 };
 
-/// One strip of the group that begins at position `first`: fold, snapshot, new row.
-template <typename S>
-__device__ __forceinline__ void write_strip(const Params& p, const ChunkView& chunk, int first, int strip,
-                                            std::int64_t snapshot_row, RowScale scale,
-                                            const uint4 (&base)[S::kVectors]) {
-  const int head_dim = p.dims.head_dim;
-  float acc[S::kVectors][S::kElements] = {};
-  Record record;
-  for (int position = first;; ++position) {  // the same for the whole warp
-    record = chunk.record[position];
-    fold_strip<S>(record.scale, chunk.token_rows + std::int64_t{token_of(record.payload)} * head_dim, strip, head_dim,
-                  acc);
-    if ((record.payload & kLast) != 0) break;
-  }
-  typename S::T* row = static_cast<typename S::T*>(p.bank.data) + std::int64_t{record.slot} * head_dim;
+/// One strip of a group: fold, snapshot, new row.
+template <typename S, Save kSave>
+__device__ __forceinline__ void write_strip(const Params& p, const ChunkView& chunk, const Group& group, int strip,
+                                            const RowCoder& coder, const uint4 (&base)[S::kVectors]) {
+  const int head_dim = p.dims.head_dim, row_bytes = saved_bytes<S, kSave>(head_dim);
+  typename S::T* row = static_cast<typename S::T*>(p.bank.data) + std::int64_t{group.record.slot} * head_dim;
+  std::uint8_t* saved = static_cast<std::uint8_t*>(p.snapshot.rows) + group.snapshot_row * row_bytes;
 #pragma unroll
   for (int k = 0; k < S::kVectors; ++k) {
     const VectorColumns<S> at(strip, k, head_dim);
-    float x[S::kElements], updated[S::kElements];
+    float acc[S::kElements] = {}, x[S::kElements];
+    Record record = group.record;
+    for (int position = group.position;;) {
+      fold_vector<S>(record.scale, chunk.token_rows + std::int64_t{token_of(record.payload)} * head_dim, at, acc);
+      if ((record.payload & kLast) != 0) break;
+      record = chunk.record[++position];
+    }
     device::widen<typename S::T>(base[k], x);
-    save_columns<S, Save::quantized>(p.snapshot, head_dim, snapshot_row, at.column, at.width, base[k], x, scale,
-                                     at.column == 0);
+    save_columns<S, kSave>(saved + saved_bytes<S, kSave>(at.column), at.width, base[k], x, coder);
 #pragma unroll
-    for (int e = 0; e < S::kElements; ++e) updated[e] = fma_rn(x[e], record.c, acc[k][e]);
-    store_columns<S>(row + at.column, at.width, device::narrow<typename S::T>(updated));
+    for (int e = 0; e < S::kElements; ++e) acc[e] = fma_rn(x[e], record.c, acc[e]);
+    store_columns<S>(row + at.column, at.width, device::narrow<typename S::T>(acc));
   }
 }
 
-/// kRows groups at once; `first[r]` is the position of a FIRST, negative for none; ordinals are adjacent.
-template <typename S>
-__device__ __forceinline__ void write_rows(const Params& p, const ChunkView& chunk, const int (&first)[kRows],
-                                           int ordinal) {
-  const int head_dim = p.dims.head_dim, strips = (head_dim + S::kStripColumns - 1) / S::kStripColumns;
-  const typename S::T* row[kRows];
-  uint4 base[kRows][S::kVectors];
-  std::uint32_t amax[kRows] = {};
-#pragma unroll
-  for (int r = 0; r < kRows; ++r)
-    row[r] = static_cast<const typename S::T*>(p.bank.data) +
-             std::int64_t{first[r] < 0 ? 0 : chunk.record[first[r]].slot} * head_dim;
+/// The largest magnitude of a row, in every lane; `base` is left with the last strip.
+template <typename S, bool kFlagNan>
+__device__ __forceinline__ std::uint32_t row_amax(const typename S::T* row, int head_dim, int strips,
+                                                  uint4 (&base)[S::kVectors]) {
+  std::uint32_t amax = 0;
   for (int strip = 0; strip < strips; ++strip) {
+    load_strip<S>(row, strip, head_dim, base);
 #pragma unroll
-    for (int r = 0; r < kRows; ++r) load_strip<S>(row[r], strip, head_dim, first[r] >= 0, base[r]);
-#pragma unroll
-    for (int r = 0; r < kRows; ++r)
-#pragma unroll
-      for (int k = 0; k < S::kVectors; ++k) amax[r] = max(amax[r], lane_amax<typename S::T>(base[r][k]));
+    for (int k = 0; k < S::kVectors; ++k) amax = max(amax, lane_amax<typename S::T, kFlagNan>(base[k]));
   }
-#pragma unroll
-  for (int r = 0; r < kRows; ++r) {
-    if (first[r] < 0) continue;
-    const RowScale scale =
-        make_row_scale(__uint_as_float(__reduce_max_sync(~0u, amax[r])), limit_of(p.snapshot.format));
-    for (int strip = 0; strip < strips; ++strip) {
-      if (strips > 1) load_strip<S>(row[r], strip, head_dim, true, base[r]);
-      write_strip<S>(p, chunk, first[r], strip, chunk.snapshot_row + ordinal + r, scale, base[r]);
-    }
+  return __reduce_max_sync(~0u, amax);
+}
+
+template <typename S, Save kSave>
+__device__ __forceinline__ void write_group(const Params& p, const ChunkView& chunk, const Group& group) {
+  const int head_dim = p.dims.head_dim, strips = (head_dim + S::kStripColumns - 1) / S::kStripColumns;
+  const auto* row = static_cast<const typename S::T*>(p.bank.data) + std::int64_t{group.record.slot} * head_dim;
+  uint4 base[S::kVectors];
+  std::uint32_t amax = row_amax<S, true>(row, head_dim, strips, base);
+  const bool nan = amax > kInfinity;
+  if (nan) [[unlikely]]
+    amax = row_amax<S, false>(row, head_dim, strips, base);  // again, without the NaNs
+  const RowCoder coder = make_row_coder<kSave>(amax, !nan);
+  if (threadIdx.x % 32 == 0) p.snapshot.scale[group.snapshot_row] = coder.scale;
+  for (int strip = 0; strip < strips; ++strip) {
+    if (strips > 1) load_strip<S>(row, strip, head_dim, base);
+    write_strip<S, kSave>(p, chunk, group, strip, coder, base);
   }
+}
+
+/// The window of unit `unit` and the groups that begin in the unit's part of it, as bits.
+struct OwnGroups {
+  unsigned firsts, own;
+  __device__ __forceinline__ OwnGroups(const uint4& record, int unit, int unit_shift) {
+    const int part = 32 >> unit_shift, sub = unit & ((1 << unit_shift) - 1);
+    firsts = __ballot_sync(~0u, (record.x & kFirst) != 0);
+    own = firsts & device::bits_below((sub + 1) * part) & ~device::bits_below(sub * part);
+  }
+};
+
+/// Asks the L2 for the row of the lowest group of `own`, if any.
+template <typename S>
+__device__ __forceinline__ void prefetch_row(const Params& p, unsigned own, const uint4& record) {
+  constexpr int kGranule = 64;  // what the L2 fetches at least
+  if (own == 0) return;
+  const auto slot = static_cast<std::int32_t>(__shfl_sync(~0u, record.y, device::lowest_bit(own, 0)));
+  const std::uint32_t bytes = static_cast<std::uint32_t>(p.dims.head_dim) * sizeof(typename S::T);
+  const auto* row = reinterpret_cast<const char*>(row_at(static_cast<typename S::T*>(p.bank.data), slot, bytes));
+  for (std::uint32_t at = kGranule * (threadIdx.x & 31); at < bytes; at += kGranule * 32)
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(row + at) : "memory");
 }
 
 /// grid.x = streams, grid.y = ranges of a chunk's units, as in walk.cuh with one column block.
-template <typename S>
-__global__ void __launch_bounds__(32 * kMaxWarps, 1)
+/// kResident: CTAs an SM; one asks the L2 for the rows ahead, two hide the latency with warps.
+template <typename S, Save kSave, int kResident>
+__global__ void __launch_bounds__(32 * kMaxWarps, kResident)
     all_slices_kernel(const __grid_constant__ Params p, const __grid_constant__ Cut cut) {
-  device::wait_for_previous_grid();
-  device::allow_next_grid();
   const Dims& d = p.dims;
   const int n = d.write_positions(), valid = d.valid_tokens(p.step) * d.writes;
   const std::int64_t index = std::int64_t{p.step} * d.streams + blockIdx.x;
   const ChunkView chunk{p.record + index * n, p.delta_v + index * d.chunk * d.head_dim, index * n};
   const Window* window = p.window + index * window_count(n);
-  const int part = 32 >> cut.unit_shift;
-  const int begin = static_cast<int>(blockIdx.y) * cut.units_per_cta;
+  const int begin = static_cast<int>(blockIdx.y) * cut.units_per_cta, warps = static_cast<int>(blockDim.x) / 32;
   const int stop = min(((valid + 31) / 32) << cut.unit_shift, begin + cut.units_per_cta);
-  for (int unit = begin + static_cast<int>(threadIdx.x) / 32; unit < stop; unit += static_cast<int>(blockDim.x) / 32) {
-    const int w = unit >> cut.unit_shift, sub = unit & ((1 << cut.unit_shift) - 1);
-    const uint4 record = device::load_record(chunk.record, w, valid);
-    const unsigned firsts = __ballot_sync(~0u, (record.x & kFirst) != 0);
-    unsigned own = firsts & device::bits_below((sub + 1) * part) & ~device::bits_below(sub * part);
-    int ordinal = window[w].groups_before + __popc(firsts & device::bits_below(sub * part));
-    while (own != 0) {
-      int first[kRows];
-#pragma unroll
-      for (int& f : first) {
-        f = own != 0 ? 32 * w + device::lowest_bit(own, 0) : -1;
-        own &= own - 1;
-      }
-      write_rows<S>(p, chunk, first, ordinal);
-      ordinal += kRows;
+  int unit = begin + static_cast<int>(threadIdx.x) / 32;
+  Unit current;
+  if (unit < stop) {
+    current = load_unit<kSave>(chunk.record, window, unit >> cut.unit_shift, valid);
+    unsigned own = OwnGroups(current.record, unit, cut.unit_shift).own;
+    for (int i = 0; i < kRowsAhead && kResident == 1; ++i, own &= own - 1) prefetch_row<S>(p, own, current.record);
+  }
+  device::wait_for_previous_grid();
+  device::allow_next_grid();
+  while (unit < stop) {
+    const OwnGroups groups(current.record, unit, cut.unit_shift);
+    const std::int64_t row = chunk.snapshot_row + current.groups_before - 1;
+    unsigned later = groups.own;
+    for (int i = 0; i < kRowsAhead; ++i) later &= later - 1;
+    for (unsigned own = groups.own; own != 0; own &= own - 1, later &= later - 1) {
+      if constexpr (kResident == 1) prefetch_row<S>(p, later, current.record);
+      const int first = device::lowest_bit(own, 0);
+      const Record record{__shfl_sync(~0u, current.record.x, first),
+                          static_cast<std::int32_t>(__shfl_sync(~0u, current.record.y, first)),
+                          __uint_as_float(__shfl_sync(~0u, current.record.z, first)),
+                          __uint_as_float(__shfl_sync(~0u, current.record.w, first))};
+      write_group<S, kSave>(
+          p, chunk,
+          {32 * (unit >> cut.unit_shift) + first, record, row + __popc(groups.firsts & device::bits_below(first + 1))});
     }
+    unit += warps;
+    if (unit < stop) current = load_unit<kSave>(chunk.record, window, unit >> cut.unit_shift, valid);
   }
 }
 
@@ -172,9 +201,16 @@ std::string refuse(const Params& p, const Device&) {
   return {};
 }
 
+/// Two CTAs an SM, without asking ahead, where a chunk's token rows are more than an SM's L1 could ever hold: they are
+/// then what the L2 delivers most. H200, saving fp8 / int4, one against two CTAs: flag64 3386 / 3217 us against
+/// 3443 / 3279, wide960 1752 / 1706 against 2066 / 2071, but flagship 7235 / 7029 against 6734 / 6343.
+int resident_of(const Params& p, const Device& device) {
+  return token_bytes(p, p.dims.head_dim) > 2 * device.shared_memory_per_multiprocessor ? 2 : 1;
+}
+
 /// One column block as wide as the row, and no shared memory.
 WalkShape shape_of(const Params& p, const LaunchContext& context) {
-  WalkShape shape = walk_shape(p, context, p.dims.head_dim, 32);
+  WalkShape shape = walk_shape(p, context, p.dims.head_dim, 32, kMaxWarps, resident_of(p, context.device));
   shape.launch.shared_bytes = 0;
   return shape;
 }
@@ -182,16 +218,23 @@ WalkShape shape_of(const Params& p, const LaunchContext& context) {
 void launch(const Params& p, const LaunchContext& context) {
   const WalkShape shape = shape_of(p, context);
   dispatch_real(p.bank.dtype, [&]<typename T>() {
-    if (rows_aligned(p))
-      device::launch(all_slices_kernel<StripShape<T, true, kAlignedVectors>>, shape.launch, context, p, shape.cut);
-    else
-      device::launch(all_slices_kernel<StripShape<T, false, 1>>, shape.launch, context, p, shape.cut);
+    dispatch_value<Save::fp8, Save::int4>(save_of(p.snapshot), [&]<Save kSave>() {
+      const auto launch_strips = [&]<typename S>() {
+        dispatch_value<1, 2>(resident_of(p, context.device), [&]<int kResident>() {
+          device::launch(all_slices_kernel<S, kSave, kResident>, shape.launch, context, p, shape.cut);
+        });
+      };
+      if (rows_aligned(p))
+        launch_strips.template operator()<StripShape<T, true, kAlignedVectors>>();
+      else
+        launch_strips.template operator()<StripShape<T, false, 1>>();
+    });
   });
 }
 
 std::string describe_launch(const Params& p, const LaunchContext& context) {
-  return device::describe(shape_of(p, context).launch) + "; a warp walks whole rows, " + std::to_string(kRows) +
-         " in flight";
+  return device::describe(shape_of(p, context).launch) + "; a warp walks whole rows, " +
+         (resident_of(p, context.device) == 1 ? std::to_string(kRowsAhead) + " ahead" : std::string("two CTAs an SM"));
 }
 
 }  // namespace

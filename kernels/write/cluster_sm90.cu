@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kDepth = 8;
 constexpr int kMostCtas = 16;
-static_assert(kDepth == kRowsOfMaxima, "two 16-byte messages a lane group and peer");
+static_assert(kDepth == 8, "two 16-byte messages a lane group and peer");
 
 __device__ __forceinline__ std::uint32_t shared_address(const void* p) {
   return static_cast<std::uint32_t>(__cvta_generic_to_shared(p));
@@ -98,7 +98,7 @@ struct ClusterExchange {
   }
 };
 
-template <typename S>
+template <typename S, Save kSave>
 __global__ void __launch_bounds__(32 * kMaxWarps, 1)
     cluster_kernel(const __grid_constant__ Params p, const __grid_constant__ Cut cut) {
   extern __shared__ float4 shared[];
@@ -115,7 +115,7 @@ __global__ void __launch_bounds__(32 * kMaxWarps, 1)
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
   }
   cluster_barrier();
-  walk(p, cut, tokens, RegisterBatch<S, Save::quantized, kDepth, ClusterExchange<S>>{exchange});
+  walk(p, cut, tokens, RegisterBatch<S, kSave, kDepth, ClusterExchange<S>>{exchange});
   cluster_barrier();  // a CTA's shared memory lives until its twins have sent their last maxima
 }
 
@@ -164,7 +164,7 @@ std::string refuse(const Params& p, const Device& device) {
 }
 
 /// Geometry counts only SMs that clusters of this size can occupy at once.
-template <typename S>
+template <typename S, Save kSave>
 WalkShape shape_of(const Params& p, const LaunchContext& context, const Form& form) {
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(static_cast<unsigned>(form.ctas));
@@ -175,12 +175,12 @@ WalkShape shape_of(const Params& p, const LaunchContext& context, const Form& fo
   attribute.val.clusterDim = {static_cast<unsigned>(form.ctas), 1, 1};
   config.attrs = &attribute;
   config.numAttrs = 1;
-  const auto* kernel = reinterpret_cast<const void*>(cluster_kernel<S>);
+  const auto* kernel = reinterpret_cast<const void*>(cluster_kernel<S, kSave>);
   cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(form.shared_bytes));
   cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1);
   int clusters = 0;
   LaunchContext seen = context;
-  if (cudaOccupancyMaxActiveClusters(&clusters, cluster_kernel<S>, &config) == cudaSuccess && clusters > 0)
+  if (cudaOccupancyMaxActiveClusters(&clusters, cluster_kernel<S, kSave>, &config) == cudaSuccess && clusters > 0)
     seen.device.multiprocessors = clusters * form.ctas;
   WalkShape shape = walk_shape(p, seen, form.columns, form.lanes);
   shape.launch.shared_bytes += exchange_total(form, shape.launch.threads / 32);
@@ -188,27 +188,30 @@ WalkShape shape_of(const Params& p, const LaunchContext& context, const Form& fo
   return shape;
 }
 
-/// Calls body.template operator()<Shape>() for the form's row shape.
+/// Calls body.template operator()<Shape, kSave>() for the form's row shape and the snapshot's format.
 template <typename Body>
 void dispatch_form(const Params& p, const Form& form, Body&& body) {
-  if (p.bank.dtype == DType::f32) return body.template operator()<RowShape<float, 32, true>>();
-  if (form.columns == 256) return body.template operator()<RowShape<bf16_t, 32, true>>();
-  body.template operator()<RowShape<bf16_t, 16, true>>();
+  dispatch_value<Save::fp8, Save::int4>(save_of(p.snapshot), [&]<Save kSave>() {
+    if (p.bank.dtype == DType::f32) return body.template operator()<RowShape<float, 32, true>, kSave>();
+    if (form.columns == 256) return body.template operator()<RowShape<bf16_t, 32, true>, kSave>();
+    body.template operator()<RowShape<bf16_t, 16, true>, kSave>();
+  });
 }
 
 void launch(const Params& p, const LaunchContext& context) {
   const Form form = form_of(p, context.device);
-  dispatch_form(p, form, [&]<typename S>() {
-    const WalkShape shape = shape_of<S>(p, context, form);
-    device::launch(cluster_kernel<S>, shape.launch, context, p, shape.cut);
+  dispatch_form(p, form, [&]<typename S, Save kSave>() {
+    const WalkShape shape = shape_of<S, kSave>(p, context, form);
+    device::launch(cluster_kernel<S, kSave>, shape.launch, context, p, shape.cut);
   });
 }
 
 std::string describe_launch(const Params& p, const LaunchContext& context) {
   const Form form = form_of(p, context.device);
   std::string text;
-  dispatch_form(
-      p, form, [&]<typename S>() { text = describe(shape_of<S>(p, context, form), form.columns, form.lanes, kDepth); });
+  dispatch_form(p, form, [&]<typename S, Save kSave>() {
+    text = describe(shape_of<S, kSave>(p, context, form), form.columns, form.lanes, kDepth);
+  });
   return text;
 }
 

@@ -34,7 +34,7 @@ std::string refuse(const Params& p, const Device& device) {
 template <typename S>
 void launch_shape(const Params& p, const LaunchContext& context) {
   const WalkShape shape = walk_shape(p, context, S::kColumns, S::kLanes);
-  dispatch_value<Save::none, Save::raw, Save::bf16, Save::quantized>(save_of(p.snapshot), [&]<Save kSave>() {
+  dispatch_value<Save::none, Save::raw, Save::bf16, Save::fp8, Save::int4>(save_of(p.snapshot), [&]<Save kSave>() {
     device::launch(walk_kernel < S, kSave, S::kAligned ? kDepth : kElementDepth >, shape.launch, context, p, shape.cut);
   });
 }

@@ -31,7 +31,7 @@ std::string refuse(const Params& p, const Device& device) {
 
 void launch(const Params& p, const LaunchContext& context) {
   const WalkShape shape = walk_shape(p, context, Shape::kColumns, Shape::kLanes);
-  dispatch_value<Save::none, Save::raw, Save::bf16, Save::quantized>(save_of(p.snapshot), [&]<Save kSave>() {
+  dispatch_value<Save::none, Save::raw, Save::bf16, Save::fp8, Save::int4>(save_of(p.snapshot), [&]<Save kSave>() {
     device::launch(walk_kernel<Shape, kSave, kDepth>, shape.launch, context, p, shape.cut);
   });
 }

@@ -6,44 +6,52 @@
 
 namespace sdm::write {
 
-/// What a kernel saves; `quantized` holds fp8 and int4, told apart at run time.
-enum class Save : std::uint8_t { none, raw, bf16, quantized };
+/// What a kernel saves: one kernel each, since code that a launch of a few microseconds runs but once costs its fetch.
+enum class Save : std::uint8_t { none, raw, bf16, fp8, int4 };
+constexpr bool is_quantized(Save save) { return save == Save::fp8 || save == Save::int4; }
 
 inline Save save_of(const Snapshot& snapshot) {
   switch (snapshot.format) {
     case SnapshotFormat::none: return Save::none;
     case SnapshotFormat::bf16: return Save::bf16;
-    case SnapshotFormat::fp8:
-    case SnapshotFormat::int4: return Save::quantized;
+    case SnapshotFormat::fp8: return Save::fp8;
+    case SnapshotFormat::int4: return Save::int4;
     default: return Save::raw;
   }
 }
 
-/// Bits of the largest magnitude among the lane's columns, NaNs ignored; non-negative floats compare as their bits.
-template <typename T>
+inline constexpr std::uint32_t kInfinity = 0x7f800000u;
+
+/// Bits of the largest magnitude among the lane's columns; non-negative floats compare as their bits. NaNs are ignored
+/// (spec 2.5), or with kFlagNan make the result larger than kInfinity.
+template <typename T, bool kFlagNan>
 __device__ __forceinline__ std::uint32_t lane_amax(const uint4& raw) {
   constexpr std::uint32_t kMagnitude = sizeof(T) == 2 ? 0x7fff7fffu : 0x7fffffffu;
   const std::uint32_t a = raw.x & kMagnitude, b = raw.y & kMagnitude, c = raw.z & kMagnitude, d = raw.w & kMagnitude;
-  if constexpr (sizeof(T) == 4) {  // fmaxf returns the other operand where one is NaN
-    const float low = fmaxf(__uint_as_float(a), __uint_as_float(b));
+  if constexpr (sizeof(T) == 4) {
+    if constexpr (kFlagNan) return max(max(a, b), max(c, d));
+    const float low = fmaxf(__uint_as_float(a), __uint_as_float(b));  // the other operand where one is NaN
     return __float_as_uint(fmaxf(0.0f, fmaxf(low, fmaxf(__uint_as_float(c), __uint_as_float(d)))));
   }
   std::uint32_t m = 0;
-  asm("{ .reg .b32 t, u; max.bf16x2 t, %1, %2; max.bf16x2 u, %3, %4; max.bf16x2 t, t, u; max.bf16x2 %0, t, %5; }"
-      : "=r"(m)
-      : "r"(a), "r"(b), "r"(c), "r"(d), "r"(0));
+  if constexpr (kFlagNan)
+    asm("{ .reg .b32 t, u; max.NaN.bf16x2 t, %1, %2; max.NaN.bf16x2 u, %3, %4; max.NaN.bf16x2 %0, t, u; }"
+        : "=r"(m)
+        : "r"(a), "r"(b), "r"(c), "r"(d));
+  else
+    asm("{ .reg .b32 t, u; max.bf16x2 t, %1, %2; max.bf16x2 u, %3, %4; max.bf16x2 t, t, u; max.bf16x2 %0, t, %5; }"
+        : "=r"(m)
+        : "r"(a), "r"(b), "r"(c), "r"(d), "r"(0));
   return max(m << 16, m & 0xffff0000u);
 }
 
-inline constexpr int kRowsOfMaxima = 8;
-
 /// Row maxima over lane groups of kLanesUsed lanes: x[r] is the lane's maximum of row r; lane l gets its group's
-/// maximum of row l % 8. Each of the first three steps halves the rows that a lane keeps. Called by the whole warp.
-template <int kLanesUsed>
-__device__ __forceinline__ std::uint32_t group_maxima(std::uint32_t (&x)[kRowsOfMaxima]) {
+/// maximum of row l % kRows. Each of the first steps halves the rows that a lane keeps. Called by the whole warp.
+template <int kLanesUsed, int kRows>
+__device__ __forceinline__ std::uint32_t group_maxima(std::uint32_t (&x)[kRows]) {
   const unsigned lane = threadIdx.x & 31;
 #pragma unroll
-  for (int half = kRowsOfMaxima / 2; half >= 1; half /= 2) {
+  for (int half = kRows / 2; half >= 1; half /= 2) {
     const bool upper = (lane & static_cast<unsigned>(half)) != 0;
 #pragma unroll
     for (int r = 0; r < half; ++r) {
@@ -52,14 +60,13 @@ __device__ __forceinline__ std::uint32_t group_maxima(std::uint32_t (&x)[kRowsOf
     }
   }
 #pragma unroll
-  for (int distance = kRowsOfMaxima; distance < kLanesUsed; distance *= 2)
+  for (int distance = kRows; distance < kLanesUsed; distance *= 2)
     x[0] = max(x[0], __shfl_xor_sync(~0u, x[0], distance));
   return x[0];
 }
 
-__device__ __forceinline__ float limit_of(SnapshotFormat format) {
-  return format == SnapshotFormat::fp8 ? kFp8Limit : kInt4Limit;
-}
+template <Save kSave>
+inline constexpr float kLimit = kSave == Save::fp8 ? kFp8Limit : kInt4Limit;
 
 /// Two codes, `low` in the low byte.
 __device__ __forceinline__ std::uint32_t e4m3_pair(float low, float high) {
@@ -87,14 +94,13 @@ __device__ __forceinline__ void store_bytes(std::uint8_t* out, int bytes, const 
   }
 }
 
-/// `snapshot_row`: the row's first byte; `column`: the lane's first column; `width`: its columns in the row.
+// `out`: the lane's first byte in the snapshot row; `width`: its columns in the row.
+
 template <typename S>
-__device__ __forceinline__ void save_bf16(std::uint8_t* snapshot_row, int column, int width,
-                                          const float (&x)[S::kElements]) {
+__device__ __forceinline__ void save_bf16(std::uint8_t* out, int width, const float (&x)[S::kElements]) {
   std::uint32_t word[4];
 #pragma unroll
   for (int i = 0; i < S::kElements / 2; ++i) word[i] = device::pack_bf16(x[2 * i], x[2 * i + 1]);
-  std::uint8_t* out = snapshot_row + 2 * std::int64_t{column};
   if constexpr (S::kElements == 8) {
     store_columns<RowShape<bf16_t, S::kLanes, S::kAligned>, true>(reinterpret_cast<bf16_t*>(out), width,
                                                                   {word[0], word[1], word[2], word[3]});
@@ -103,43 +109,111 @@ __device__ __forceinline__ void save_bf16(std::uint8_t* snapshot_row, int column
   }
 }
 
-template <typename S>
-__device__ __forceinline__ void save_fp8(std::uint8_t* snapshot_row, int column, int width, RowScale scale,
-                                         const float (&x)[S::kElements]) {
-  std::uint32_t word[2] = {0, 0};
+/// How a quantized row is coded. `quick` is the same for the whole warp.
+struct RowCoder {
+  float scale = 0.0f;
+  Reciprocal reciprocal{};
+  bool quick = true;  ///< no NaN in the row and quick_scale(scale): two operations a quotient; else `scale` is used
+};
+
+/// The coder of a row whose largest magnitude has the bits `amax`; quick only if all rows of the warp can be.
+/// Called by the whole warp.
+template <Save kSave>
+__device__ __forceinline__ RowCoder make_row_coder(std::uint32_t amax, bool finite) {
+  RowCoder coder;
+  coder.scale = quick_row_scale(__uint_as_float(amax), kLimit<kSave>);
+  coder.reciprocal = make_reciprocal(coder.scale);
+  coder.quick = finite && __all_sync(~0u, quick_scale(coder.scale));
+  return coder;
+}
+
+/// Coders of the kRows rows of a batch, row(r) being the lane's columns of row r of its lane group (zeros where there
+/// is none); lane l gets the coder of row l % kRows. `exchange` widens maxima to whole rows. Called by the whole warp.
+template <typename S, Save kSave, int kRows, typename Row, typename Exchange>
+__device__ __forceinline__ RowCoder batch_coder(Row&& row, Exchange& exchange) {
+  std::uint32_t amax[kRows];
 #pragma unroll
-  for (int i = 0; i < S::kElements; i += 2)
-    word[i / 4] |= e4m3_pair(quotient(x[i], scale), quotient(x[i + 1], scale)) << (8 * (i % 4));
-  store_bytes<S::kElements, S::kAligned>(snapshot_row + column, width, word);
+  for (int r = 0; r < kRows; ++r) amax[r] = lane_amax<typename S::T, true>(row(r));
+  std::uint32_t largest = exchange(group_maxima<S::kLanes>(amax));
+  const bool nan = __any_sync(~0u, largest > kInfinity);
+  if (nan) [[unlikely]] {  // the maxima again, without the NaNs
+#pragma unroll
+    for (int r = 0; r < kRows; ++r) amax[r] = lane_amax<typename S::T, false>(row(r));
+    largest = exchange(group_maxima<S::kLanes>(amax));
+  }
+  return make_row_coder<kSave>(largest, !nan);
+}
+/// The coder that lane `lane` of each `width` lanes holds. Called by the whole warp.
+__device__ __forceinline__ RowCoder coder_of_lane(const RowCoder& mine, int lane, int width) {
+  RowCoder coder{.reciprocal = {__shfl_sync(~0u, mine.reciprocal.high, lane, width),
+                                __shfl_sync(~0u, mine.reciprocal.low, lane, width)},
+                 .quick = mine.quick};
+  if (!mine.quick) [[unlikely]]
+    coder.scale = __shfl_sync(~0u, mine.scale, lane, width);
+  return coder;
+}
+
+/// The quotients of the lane's columns, good for the row's codes.
+template <int kCount>
+__device__ __forceinline__ void row_quotients(const float (&x)[kCount], const RowCoder& coder, float (&q)[kCount]) {
+  if (coder.quick) [[likely]] {
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) q[i] = quick_quotient(x[i], coder.reciprocal);
+  } else {
+    const RowScale scale{coder.scale, div_rn(1.0f, coder.scale)};
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) q[i] = quotient(x[i], scale);
+  }
 }
 
 template <typename S>
-__device__ __forceinline__ void save_int4(std::uint8_t* snapshot_row, int column, int width, RowScale scale,
-                                          const float (&x)[S::kElements]) {
+__device__ __forceinline__ void save_fp8(std::uint8_t* out, int width, const float (&q)[S::kElements]) {
   std::uint32_t word[2] = {0, 0};
 #pragma unroll
-  for (int i = 0; i < S::kElements; ++i)  // an odd D leaves a zero in the last low nibble: x is 0 past the row
-    word[0] |= int4_bits(quotient(x[i], scale)) << (4 * (i % 2 == 0 ? i + 1 : i - 1));
-  store_bytes<S::kElements / 2, S::kAligned>(snapshot_row + column / 2, (width + 1) / 2, word);
+  for (int i = 0; i < S::kElements; i += 2) word[i / 4] |= e4m3_pair(q[i], q[i + 1]) << (8 * (i % 4));
+  store_bytes<S::kElements, S::kAligned>(out, width, word);
 }
 
-/// Saves the lane's columns `raw` (`x` as floats) of snapshot row `row`; nothing where width is 0. `scale` matters to
-/// quantized rows; `owns_scale`: this lane stores the row's scale.
+/// An odd D leaves a zero in the last low nibble: x is 0 past the row. A finite q + 1.5*2^23 is 0x4b400000 + rint(q) in
+/// bits, so nibbles add up in place; 8 more in each keeps borrows out, and flipping bit 3 of 8 + n gives n's low bits.
+template <typename S>
+__device__ __forceinline__ void save_int4(std::uint8_t* out, int width, bool finite, const float (&q)[S::kElements]) {
+  std::uint32_t word[2] = {0, 0};
+  if (finite) [[likely]] {
+    constexpr std::uint32_t kOnes = S::kElements == 8 ? 0x11111111u : 0x1111u;
+#pragma unroll
+    for (int i = 0; i < S::kElements; ++i)
+      word[0] += __float_as_uint(q[i] + 12582912.0f) << (4 * (i % 2 == 0 ? i + 1 : i - 1));
+    word[0] = (word[0] - 0x4b400000u * kOnes + 8u * kOnes) ^ (8u * kOnes);
+  } else {
+#pragma unroll
+    for (int i = 0; i < S::kElements; ++i) word[0] |= int4_bits(q[i]) << (4 * (i % 2 == 0 ? i + 1 : i - 1));
+  }
+  store_bytes<S::kElements / 2, S::kAligned>(out, (width + 1) / 2, word);
+}
+
+/// Bytes of a snapshot row, or of its first `columns` columns (even for int4).
 template <typename S, Save kSave>
-__device__ __forceinline__ void save_columns(const Snapshot& snapshot, int head_dim, std::int64_t row, int column,
-                                             int width, const uint4& raw, const float (&x)[S::kElements],
-                                             RowScale scale, bool owns_scale) {
-  auto* rows = static_cast<std::uint8_t*>(snapshot.rows);
-  if constexpr (kSave == Save::raw)
-    store_columns<S, true>(static_cast<typename S::T*>(snapshot.rows) + row * head_dim + column, width, raw);
-  if constexpr (kSave == Save::bf16) save_bf16<S>(rows + 2 * row * head_dim, column, width, x);
-  if constexpr (kSave == Save::quantized) {
+__device__ __forceinline__ int saved_bytes(int columns) {
+  if constexpr (kSave == Save::int4) return (columns + 1) / 2;
+  return columns * (kSave == Save::fp8 ? 1 : (kSave == Save::bf16 ? 2 : static_cast<int>(sizeof(typename S::T))));
+}
+
+/// Saves the lane's columns `raw` (`x` as floats); nothing where width is 0. `coder` matters to quantized rows, whose
+/// scale the caller stores.
+template <typename S, Save kSave>
+__device__ __forceinline__ void save_columns(std::uint8_t* out, int width, const uint4& raw,
+                                             const float (&x)[S::kElements], const RowCoder& coder) {
+  if constexpr (kSave == Save::raw) store_columns<S, true>(reinterpret_cast<typename S::T*>(out), width, raw);
+  if constexpr (kSave == Save::bf16) save_bf16<S>(out, width, x);
+  if constexpr (is_quantized(kSave)) {
     if (width <= 0) return;
-    if (owns_scale) snapshot.scale[row] = scale.scale;
-    if (snapshot.format == SnapshotFormat::fp8)
-      save_fp8<S>(rows + row * head_dim, column, width, scale, x);
+    float q[S::kElements];
+    row_quotients(x, coder, q);
+    if constexpr (kSave == Save::fp8)
+      save_fp8<S>(out, width, q);
     else
-      save_int4<S>(rows + row * ((head_dim + 1) / 2), column, width, scale, x);
+      save_int4<S>(out, width, coder.quick, q);
   }
 }
 

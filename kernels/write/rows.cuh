@@ -1,6 +1,9 @@
 #pragma once
 // One lane's columns of a row: a 16-byte vector of the bank (8 bf16 or 4 f32), the same columns of a token row, and
 // their loads and stores. Rows whose bytes are no multiple of 16 go element by element.
+#include <bit>
+
+#include "kernels/common/async_copy.cuh"
 #include "kernels/common/rows.cuh"
 
 namespace sdm::write {
@@ -66,41 +69,61 @@ __device__ __forceinline__ int token_offset(int quad) {
   return quad * 4;
 }
 
-/// Starts the copy of `tokens` rows of [C, head_dim], from `column` on, by the whole CTA.
+/// Starts the copy of `tokens` rows of [C, head_dim], from `column` on, by the whole CTA. A thread keeps its columns
+/// and goes down the tokens. The copies are one group.
 template <typename S>
 __device__ __forceinline__ void stage_tokens(float* shared, const float* rows, int tokens, int head_dim, int column) {
-  constexpr int kQuads = S::kColumns / 4;
-  for (int i = static_cast<int>(threadIdx.x); i < tokens * kQuads; i += static_cast<int>(blockDim.x)) {
-    const int token = i / kQuads, quad = i % kQuads;
-    const int at = column + 4 * quad;
-    const float* from = rows + std::int64_t{token} * head_dim + at;
-    float* to = shared + token * S::kColumns + token_offset<S>(quad);
-    if constexpr (S::kAligned) {
-      if (at < head_dim)
-        asm volatile(
-            "cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(static_cast<std::uint32_t>(__cvta_generic_to_shared(to))),
-            "l"(from)
-            : "memory");
-    } else {
+  constexpr int kQuads = S::kColumns / 4, kSide = kQuads < 32 ? kQuads : 32;  // threads side by side
+  const int down = static_cast<int>(blockDim.x) / kSide;
 #pragma unroll
-      for (int e = 0; e < 4; ++e) to[e] = at + e < head_dim ? __ldcg(from + e) : 0.0f;
+  for (int quad = static_cast<int>(threadIdx.x) % kSide; quad < kQuads; quad += kSide) {
+    const int first = static_cast<int>(threadIdx.x) / kSide, at = column + 4 * quad;
+    const float* from = rows + std::int64_t{first} * head_dim + at;
+    float* to = shared + first * S::kColumns + token_offset<S>(quad);
+    if (S::kAligned && at >= head_dim) continue;
+#pragma unroll 1
+    for (int token = first; token < tokens; token += down, from += down * head_dim, to += down * S::kColumns) {
+      if constexpr (S::kAligned) {
+        device::copy_async<16>(to, from);
+      } else {
+#pragma unroll
+        for (int e = 0; e < 4; ++e) to[e] = at + e < head_dim ? __ldcg(from + e) : 0.0f;
+      }
     }
   }
+  device::commit_copies();
 }
-/// Every thread of the CTA calls it once, whole warps at a time.
-__device__ __forceinline__ void wait_for_tokens() {
-  asm volatile("cp.async.wait_all;" ::: "memory");
+/// The staged rows have come. Every thread of the CTA calls it once, whole warps at a time; `copies`: groups of its own
+/// that it committed after them, the same for its warp, which need not have come.
+__device__ __forceinline__ void wait_for_tokens(int copies) {
+  if (copies == 16)
+    device::wait_copies_but<16>();
+  else if (copies == 8)
+    device::wait_copies_but<8>();
+  else
+    device::wait_copies_but<0>();
   __syncthreads();
 }
 
-/// The lane's columns of a token row. `lane_row`: the row in shared memory, at the lane's first float4.
+/// The lane's columns of the token row of a record. `lane_rows`: token 0 in shared memory, at the lane's first float4.
 template <typename S>
-__device__ __forceinline__ void load_token(const float* lane_row, float (&out)[S::kElements]) {
+__device__ __forceinline__ void load_token(const float* lane_rows, std::uint32_t payload, float (&out)[S::kElements]) {
+  constexpr int kShift =
+      std::countr_zero(static_cast<unsigned>(S::kColumns * 4));  // a row's bytes; tokens from bit 9 on
+  const std::uint32_t bytes = kShift >= 9 ? (payload & 0x1fe00u) << (kShift - 9) : (payload & 0x1fe00u) >> (9 - kShift);
+  const auto* row = reinterpret_cast<const float*>(reinterpret_cast<const char*>(lane_rows) + bytes);
 #pragma unroll
   for (int half = 0; half < S::kElements / 4; ++half) {
-    const float4 t = *reinterpret_cast<const float4*>(lane_row + half * (S::kColumns / 2));
+    const float4 t = *reinterpret_cast<const float4*>(row + half * (S::kColumns / 2));
     out[4 * half] = t.x, out[4 * half + 1] = t.y, out[4 * half + 2] = t.z, out[4 * half + 3] = t.w;
   }
+}
+
+/// Row `row` (not negative) of rows `row_bytes` apart: one 32 x 32 -> 64 bit multiply-add.
+template <typename T>
+__device__ __forceinline__ T* row_at(T* base, std::int32_t row, std::uint32_t row_bytes) {
+  return reinterpret_cast<T*>(reinterpret_cast<std::uintptr_t>(base) +
+                              std::uint64_t{static_cast<std::uint32_t>(row)} * row_bytes);
 }
 
 }  // namespace sdm::write

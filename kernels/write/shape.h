@@ -46,16 +46,17 @@ inline int ctas_per_chunk(std::int64_t chunks, int units, int unit_positions, in
   return best;
 }
 
-/// `lanes`: of a lane group; `columns`: of a CTA; `most_warps`: what shared memory has room for, at most kMaxWarps.
+/// `lanes`: of a lane group; `columns`: of a CTA; `most_warps`: what shared memory has room for, at most kMaxWarps;
+/// `filled`: CTAs of this grid that are to share an SM.
 /// Units are cut down to 8 positions a lane group (one batch) as long as every warp still has a place at once: at small
 /// steps latency counts, not instructions.
 inline WalkShape walk_shape(const Params& p, const LaunchContext& context, int columns, int lanes,
-                            int most_warps = kMaxWarps) {
+                            int most_warps = kMaxWarps, int filled = 1) {
   const Geometry& asked = context.geometry;
   const int blocks = device::ceil_div(p.dims.head_dim, columns);
   const std::int64_t chunks = std::int64_t{p.dims.streams} * blocks;
   const int windows = device::ceil_div(p.dims.valid_tokens(p.step) * p.dims.writes, 32);
-  const int multiprocessors = std::max(1, context.device.multiprocessors);
+  const int multiprocessors = filled * std::max(1, context.device.multiprocessors);  // places for CTAs
   Cut cut;
   if (asked.tile > 0)
     cut.tile_units = std::clamp(asked.tile / 32, 1, windows);

@@ -35,50 +35,48 @@ struct StreamBatch {
   int call = 0;
 
   template <typename Ready>
-  __device__ __forceinline__ void operator()(const LaneView<S>& v, const device::RecordWindow& window, int begin,
-                                             int end, int groups_before, float (&acc)[S::kElements], Ready& ready) {
-    const unsigned ends =
-        window.last & device::bits_below(min(begin + kDepth, end)) & ~device::bits_below(min(begin, end));
-    const int lane = static_cast<int>(threadIdx.x) % S::kLanes, block_column = v.column - lane * S::kElements;
-    const int row_bytes = min(S::kColumns, v.head_dim - block_column) * static_cast<int>(sizeof(typename S::T));
+  __device__ __forceinline__ void operator()(const LaneView<S>& v, const Piece& piece, float (&acc)[S::kElements],
+                                             Ready& ready) {
+    const int lane = static_cast<int>(threadIdx.x) % S::kLanes;
+    const int row_bytes = v.columns * static_cast<int>(sizeof(typename S::T));
+    const unsigned ends = piece.ends & device::bits_below(kDepth);
     const std::uint32_t buffer = stage + (call++ & 1) * (kStageBytes / 2);
+    const auto packed = [&](int j) {  // the ending groups' rows follow each other
+      return buffer + __popc(ends & device::bits_below(j)) * row_bytes + 16 * lane;
+    };
     {
       uint4 base[kDepth];
-      load_batch<S, kDepth>(v, window, begin, end, base);
+      load_batch<S, kDepth>(v, piece, base);
       ready();
       asm volatile("cp.async.bulk.wait_group.read 1;" ::
                        : "memory");  // the buffer's own last store; the other may go on
       __syncwarp();
 #pragma unroll
       for (int j = 0; j < kDepth; ++j)
-        if (v.width > 0 && window.ends_at(begin + j, end))
-          store_shared(buffer + __popc(ends & device::bits_below(begin + j)) * row_bytes + 16 * lane, base[j]);
+        if (((piece.stores >> j) & 1u) != 0) store_shared(packed(j), base[j]);
     }
-    send(v, window, ends, groups_before, buffer, row_bytes);
+    send(v, piece, ends, buffer, row_bytes);
     asm volatile("cp.async.bulk.commit_group;" ::: "memory");  // every lane counts one group a call
 #pragma unroll
     for (int j = 0; j < kDepth; ++j) {
-      const int i = begin + j;
       uint4 base{0, 0, 0, 0};  // the lane's own bytes again: cheaper than 32 registers
-      if (v.width > 0 && window.ends_at(i, end))
-        base = load_shared(buffer + __popc(ends & device::bits_below(i)) * row_bytes + 16 * lane);
-      write_position<S, Save::none>(v, window, i, end, groups_before, base, RowScale{}, acc);
+      if (((piece.stores >> j) & 1u) != 0) base = load_shared(packed(j));
+      write_position<S, Save::none>(v, piece, j, 0, base, RowCoder{}, acc);
     }
   }
 
-  /// `ends`: the lane group's LAST bits of the batch, packed in `buffer` in this order.
-  __device__ __forceinline__ void send(const LaneView<S>& v, const device::RecordWindow& window, unsigned ends,
-                                       int groups_before, std::uint32_t buffer, int row_bytes) {
+  /// `ends`: the positions of the batch whose rows lie packed in `buffer`, in this order; their ordinals are adjacent.
+  __device__ __forceinline__ void send(const LaneView<S>& v, const Piece& piece, unsigned ends, std::uint32_t buffer,
+                                       int row_bytes) {
     const int lane = static_cast<int>(threadIdx.x) % S::kLanes, rows = __popc(ends);
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
     __syncwarp();
-    auto* to = static_cast<typename S::T*>(v.snapshot.rows) +
-               snapshot_row_at(v, window, device::lowest_bit(ends, 0), groups_before) * v.head_dim + v.column -
-               lane * S::kElements;
-    if (row_bytes == v.head_dim * static_cast<int>(sizeof(typename S::T))) {
+    const int ordinal = piece.ordinal + __popc(piece.firsts & device::bits_below(device::lowest_bit(ends, 0) + 1));
+    auto* to = row_at(v.saved - 16 * lane, ordinal, v.saved_row_bytes);
+    if (row_bytes == static_cast<int>(v.saved_row_bytes)) {
       if (lane == 0 && rows > 0) bulk_store(to, buffer, rows * row_bytes);
     } else if (lane < rows) {
-      bulk_store(to + std::int64_t{lane} * v.head_dim, buffer + lane * row_bytes, row_bytes);
+      bulk_store(row_at(to, lane, v.saved_row_bytes), buffer + lane * row_bytes, row_bytes);
     }
   }
 };

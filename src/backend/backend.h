@@ -21,6 +21,20 @@ class Recording {
   virtual void replay() = 0;
 };
 
+/// Work beside a case, while a check repeats it. It runs until the object goes.
+enum class LoadKind : std::uint8_t {
+  disturbing,  ///< copies, arithmetic and cache-thrashing, all at once
+  half_device  ///< takes half of the multiprocessors away
+};
+class Load {
+ public:
+  virtual ~Load() = default;
+  /// What has run so far, in words: "412 launches beside it".
+  virtual std::string describe() const = 0;
+  /// False where the load could not be there all along (a time limit ended it): what was checked proves nothing.
+  virtual bool lasting() const = 0;
+};
+
 /// Where a case runs: the host, or one GPU with one stream. Errors are CudaError (std::bad_alloc on the host).
 class Backend {
  public:
@@ -67,6 +81,13 @@ class Backend {
 
   /// Records what `body` launches; null where the backend cannot record.
   virtual std::unique_ptr<Recording> record(const std::function<void()>& body) = 0;
+
+  /// Starts a load and waits until it has begun; null where the backend has none of the kind.
+  virtual std::unique_ptr<Load> start_load(LoadKind) { return nullptr; }
+
+  // For planted faults alone; never inside a recording.
+  virtual void add_in_any_order(float*) {}  ///< adds numbers of many sizes to *element, in no fixed order
+  virtual void add_off_stream(float*) {}    ///< keeps adding 1 for some milliseconds, and the stream does not wait
 };
 
 std::unique_ptr<Backend> make_host_backend();

@@ -6,12 +6,14 @@
 #include "backend/backend.h"
 #include "backend/cuda_check.h"
 #include "backend/cuda_devices.h"
+#include "backend/cuda_load.h"
 #include "backend/cuda_nvtx.h"
 #include "backend/cuda_probe.h"
 #include "backend/cuda_staging.h"
 #include "backend/nvml.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "kernels/load/load.h"
 
 namespace sdm {
 namespace {
@@ -82,6 +84,13 @@ class CudaBackend final : public Backend {
   double clock_share() const override;
   std::unique_ptr<Recording> record(const std::function<void()>& body) override;
 
+  std::unique_ptr<Load> start_load(LoadKind kind) override {
+    synchronize();  // the load that takes half of the device must find it empty
+    return cuda::start_load(kind, ordinal_, device_, threads_per_multiprocessor_);
+  }
+  void add_in_any_order(float* element) override { load::add_in_any_order(element, launch_context()); }
+  void add_off_stream(float* element) override;
+
  private:
   /// Checks a call that waits: it meets the errors of kernels that were launched before.
   void waited(cudaError_t error, const char* what) const {
@@ -94,7 +103,9 @@ class CudaBackend final : public Backend {
   Nvml nvml_;
   double max_sm_clock_mhz_ = 0;  ///< 0: unknown
   Device device_;
+  int threads_per_multiprocessor_ = 0;
   cuda::Stream stream_;
+  cuda::Stream fault_stream_;  ///< made by the first add_off_stream
   cuda::Staging staging_;
   cuda::NvtxRanges ranges_;
   std::vector<cuda::Event> marks_;  ///< a pool: reset_marks() keeps the events
@@ -118,6 +129,7 @@ CudaBackend::CudaBackend(int ordinal, bool force_portable) : ordinal_(ordinal), 
   device_.shared_memory_per_multiprocessor = properties.sharedMemPerMultiprocessor;
   device_.l2_bytes = static_cast<std::size_t>(properties.l2CacheSize);
   device_.force_portable = force_portable;
+  threads_per_multiprocessor_ = properties.maxThreadsPerMultiProcessor;
   persisting_l2_ = properties.persistingL2CacheMaxSize > 0;
   max_sm_clock_mhz_ = nvml_.max_sm_clock_mhz().value_or(0);
   stream_ = cuda::make_stream();
@@ -212,6 +224,13 @@ std::unique_ptr<Recording> CudaBackend::record(const std::function<void()>& body
   cuda::GraphExec owned(executable);
   SDM_CUDA(cudaGraphUpload(executable, stream_.get()));  // else the first replay pays for it
   return std::make_unique<CudaRecording>(std::move(owned), stream_.get());
+}
+
+void CudaBackend::add_off_stream(float* element) {
+  constexpr std::uint64_t kNanoseconds = 20'000'000;
+  if (!fault_stream_) fault_stream_ = cuda::make_stream();
+  load::keep_adding(element, kNanoseconds, {device_, fault_stream_.get(), {}, false});
+  SDM_CUDA(cudaGetLastError());
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <new>
 
 #include "backend/backend.h"
+#include "backend/host_load.h"
 #include "base/error.h"
 
 namespace sdm {
@@ -73,8 +74,24 @@ class HostBackend final : public Backend {
   double clock_share() const override { return 1.0; }
   std::unique_ptr<Recording> record(const std::function<void()>&) override { return nullptr; }
 
+  std::unique_ptr<Load> start_load(LoadKind kind) override {
+    return kind == LoadKind::disturbing ? start_host_load() : nullptr;
+  }
+  /// One thread has no race: which number comes first changes from call to call instead.
+  void add_in_any_order(float* element) override {
+    constexpr float kNumbers[] = {1e-3f, 0.37f, 1e3f, 7e-5f, -0.61f};
+    const std::size_t count = std::size(kNumbers), first = additions_++;
+    for (std::size_t i = 0; i < count; ++i) *element += kNumbers[(first + i) % count];
+  }
+  /// One thread has no second stream: the clock decides how much has been added by now.
+  void add_off_stream(float* element) override {
+    const auto now = std::chrono::steady_clock::now().time_since_epoch();
+    *element += static_cast<float>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count() % 1'000'003);
+  }
+
  private:
   std::vector<std::chrono::steady_clock::time_point> marks_;
+  std::size_t additions_ = 0;
 };
 
 }  // namespace

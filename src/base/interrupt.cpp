@@ -17,6 +17,7 @@ extern "C" void on_signal(int signal_number) {
 void install_interrupt_handlers() {
   std::signal(SIGINT, on_signal);
   std::signal(SIGTERM, on_signal);
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that grew too large is an error of write(), not the end
 }
 
 int interrupted() { return received; }

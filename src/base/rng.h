@@ -34,6 +34,7 @@ enum class Purpose : std::uint32_t {
   dense_decay = 23,
   dense_d_out = 24,
   dense_state = 25,
+  special = 64,  ///< added to the purpose of the number that a special value may replace
 };
 
 struct RandomBlock {

@@ -6,9 +6,9 @@
 #include <numeric>
 #include <optional>
 
-#include "base/error.h"
 #include "check/bitwise.h"
 #include "check/check.h"
+#include "check/lockstep.h"
 #include "check/oracle_check.h"
 
 namespace sdm::check {
@@ -30,50 +30,48 @@ AxisResult threads_axis(CheckContext& context) {
   for (const int count : {1, context.threads.threads() + 1}) {
     Parallel threads(count);
     SparseSession session(context.workload, context.inputs, context.host, threads, {}, context.stages);
-    const std::string where =
-        first_difference(session.buffers(), {context.forward, context.backward}, run_step(session));
-    if (!where.empty()) return broken(fmt::format("with {} host threads the bits of {} change", count, where));
+    const StepDigests again = run_step(session);
+    const Difference found =
+        context.backend.device()
+            ? difference(session.buffers(), {context.forward, context.backward}, again)
+            : compare_with_reference(context, "invariance (threads)", DeterminismLevel::geometry, again);
+    if (!found.where.empty())
+      return broken(fmt::format("with {} host threads the bits of {} change", count, found.where));
   }
   return held(fmt::format("host threads 1 and {}", context.threads.threads() + 1));
 }
 
 AxisResult geometry_axis(CheckContext& context) {
   if (!context.backend.device()) return not_applicable("geometry needs a GPU");
-  const Geometry own = context.session.geometry();
-  const Geometry geometries[] = {{32, 1, 4}, {64, 2, 8}, {96, 4, 16}, {256, 8, 32}, {1024, 16, 8}};
-  for (const Geometry& geometry : geometries) {
-    context.session.set_geometry(geometry);
-    const std::string where =
-        first_difference(context.session.buffers(), {context.forward, context.backward}, run_step(context.session));
-    context.session.set_geometry(own);
-    if (!where.empty())
-      return broken(fmt::format("with tile {}, {} warps, depth {} the bits of {} change", geometry.tile, geometry.warps,
-                                geometry.depth, where));
+  SparseSession& session = context.session;
+  const Geometry own = session.geometry();
+  for (const Geometry& geometry : other_geometries()) {
+    session.set_geometry(geometry);
+    const Difference found =
+        compare_with_reference(context, "invariance (geometry)", DeterminismLevel::geometry, run_step(session));
+    std::string call;
+    if (!found.where.empty())
+      call = first_differing_call(
+          session, [&] { session.set_geometry(own); }, [&] { session.set_geometry(geometry); });
+    session.set_geometry(own);
+    if (!found.where.empty())
+      return broken(fmt::format("with tile {}, {} warps, depth {} the bits of {} change{}", geometry.tile,
+                                geometry.warps, geometry.depth, found.where, call.empty() ? "" : ", first in " + call));
   }
-  return held(fmt::format("{} launch geometries", std::size(geometries)));
+  return held(fmt::format("{} launch geometries", other_geometries().size()));
 }
 
 AxisResult launch_axis(CheckContext& context) {
-  const Device* device = context.backend.device();
-  if (!device) return not_applicable("launch modes need a GPU");
-  std::string modes, refused;
-  for (const LaunchMode mode :
-       {LaunchMode::eager, LaunchMode::pdl, LaunchMode::graph, LaunchMode::automatic, LaunchMode::fused}) {
-    if (mode == LaunchMode::pdl && device->compute_capability < 90) continue;
-    try {
-      context.session.set_launch(mode);
-    } catch (const Unsupported& reason) {
-      refused += fmt::format("; {}", reason.what());
-      continue;
-    }
-    const std::string name = context.session.launch_name();
-    const std::string where =
-        first_difference(context.session.buffers(), {context.forward, context.backward}, run_step(context.session));
-    context.session.set_launch(context.launch);
-    if (!where.empty()) return broken(fmt::format("launched as {} the bits of {} change", name, where));
+  if (!context.backend.device()) return not_applicable("launch modes need a GPU");
+  std::string modes, failure;
+  each_launch_mode(context.session, context.launch, [&](const std::string& name) {
+    const Difference found = compare_with_reference(context, "invariance (launch)", DeterminismLevel::launch_mode,
+                                                    run_step(context.session));
+    if (!found.where.empty()) failure = fmt::format("launched as {} the bits of {} change", name, found.where);
     modes += (modes.empty() ? "" : ", ") + name;
-  }
-  return held("launch modes " + modes + refused);
+    return failure.empty();
+  });
+  return failure.empty() ? held("launch modes " + modes) : broken(failure);
 }
 
 /// The workload with its streams rearranged: stream i of the result is stream order[i] of the source. Banks become
@@ -147,39 +145,65 @@ StreamResults results_of(SparseSession& session) {
   return results;
 }
 
+/// The stage that leaves a result, for the ledger.
+std::string stage_of(const SparseBuffers& buffers, std::string_view result) {
+  for (const Tensor* tensor : buffers.tensors())
+    if (tensor->name == result && !tensor->stage.empty()) return std::string(tensor->stage);
+  return result == "grad" ? "read_grad" : "write";
+}
+
 AxisResult compare_rearranged(CheckContext& context, const StreamResults& reference, const std::vector<int>& order,
                               std::string_view what) {
   const Rearranged other = rearrange(context, order);
   SparseSession session(other.workload, other.inputs, context.backend, context.threads, context.variants,
                         context.stages);
   const StreamResults results = results_of(session);
+  Difference found;
   for (std::size_t i = 0; i < results.names.size(); ++i) {
     const bool is_bank = results.names[i] == "the final bank" || results.names[i] == "grad";
     const std::vector<std::byte> expected =
         take_streams(reference.bytes[i], order, context.workload.streams, is_bank ? 1 : context.workload.steps());
-    if (expected != results.bytes[i]) return broken(fmt::format("{} changes the bits of {}", what, results.names[i]));
+    if (expected == results.bytes[i]) continue;
+    if (found.where.empty()) found.where = results.names[i];
+    found.stages.insert(stage_of(context.session.buffers(), results.names[i]));
   }
-  return held(std::string(what));
+  context.ledger.note(fmt::format("invariance ({})", what), DeterminismLevel::geometry, found);
+  return found.where.empty() ? held(std::string(what))
+                             : broken(fmt::format("{} changes the bits of {}", what, found.where));
+}
+
+std::string too_large_to_permute(const CheckContext& context) {
+  if (context.workload.bank_elements() <= kMaxBankElements) return {};
+  return fmt::format("the bank has {} elements, at most {} are permuted", context.workload.bank_elements(),
+                     kMaxBankElements);
+}
+
+AxisResult stream_order_axis(CheckContext& context) {
+  if (const std::string reason = too_large_to_permute(context); !reason.empty())
+    return not_applicable("stream_order: " + reason);
+  std::vector<int> reversed(static_cast<std::size_t>(context.workload.streams));
+  std::iota(reversed.rbegin(), reversed.rend(), 0);
+  const AxisResult order = compare_rearranged(context, results_of(context.session), reversed, "reversing the streams");
+  return order.kind == AxisResult::Kind::failed ? order : held("stream order");
 }
 
 AxisResult batch_axis(CheckContext& context) {
-  if (context.workload.bank_elements() > kMaxBankElements)
-    return not_applicable(fmt::format("batch: the bank has {} elements, at most {} are permuted",
-                                      context.workload.bank_elements(), kMaxBankElements));
+  if (const std::string reason = too_large_to_permute(context); !reason.empty())
+    return not_applicable("batch: " + reason);
+  const int last = context.workload.streams - 1;
   const StreamResults reference = results_of(context.session);
-  std::vector<int> reversed(static_cast<std::size_t>(context.workload.streams));
-  std::iota(reversed.rbegin(), reversed.rend(), 0);
-  AxisResult order = compare_rearranged(context, reference, reversed, "reversing the streams");
-  if (order.kind == AxisResult::Kind::failed) return order;
-  const AxisResult alone =
-      compare_rearranged(context, reference, {context.workload.streams - 1}, "running the last stream alone");
-  return alone.kind == AxisResult::Kind::failed ? alone : held("stream order, number and neighbours");
+  const AxisResult alone = compare_rearranged(context, reference, {last}, "running the last stream alone");
+  if (alone.kind == AxisResult::Kind::failed) return alone;
+  const AxisResult twins =
+      compare_rearranged(context, reference, {last, 0, last}, "running the last stream twice around the first");
+  return twins.kind == AxisResult::Kind::failed ? twins : held("number and neighbours of streams");
 }
 
 /// Other chunk sizes round the bank at other tokens, so both are held against the recurrence without rounding.
 AxisResult chunk_axis(CheckContext& context) {
   if (context.workload.distribution.kind == Distribution::Kind::replay)
     return not_applicable("chunk: captured inputs come in chunks");
+  if (context.workload.values != Values::ordinary) return not_applicable("chunk: the inputs hold special values");
   if (const std::string reason = too_large_for_oracle(context.workload); !reason.empty())
     return not_applicable("chunk: " + reason);
   const bool lossless =
@@ -204,11 +228,8 @@ CheckResult invariance(const CheckSpec& spec, CheckContext& context) {
     std::string_view name;
     AxisResult (*run)(CheckContext&);
   };
-  constexpr Axis axes[] = {{"threads", threads_axis},
-                           {"geometry", geometry_axis},
-                           {"launch", launch_axis},
-                           {"batch", batch_axis},
-                           {"chunk", chunk_axis}};
+  constexpr Axis axes[] = {{"threads", threads_axis},           {"geometry", geometry_axis}, {"launch", launch_axis},
+                           {"stream_order", stream_order_axis}, {"batch", batch_axis},       {"chunk", chunk_axis}};
   std::string held_axes, left_out;
   for (const Axis& axis : axes) {
     if (!spec.axes.empty() && std::find(spec.axes.begin(), spec.axes.end(), axis.name) == spec.axes.end()) continue;

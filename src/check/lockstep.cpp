@@ -1,4 +1,6 @@
 // The replay check: the bits of a device run against the host replay's, at the end or after every stage call.
+#include "check/lockstep.h"
+
 #include <fmt/format.h>
 
 #include "base/digest.h"
@@ -126,17 +128,34 @@ CheckResult lockstep(CheckContext& context, SparseSession& host) {
 
 }  // namespace
 
+std::string first_differing_call(SparseSession& session, const std::function<void()>& as_first,
+                                 const std::function<void()>& as_second, std::string* first_stage) {
+  as_first();
+  Recorder recorder(session);
+  run_until_stopped(session, recorder);
+  as_second();
+  Comparer comparer(session, recorder.records);
+  if (run_until_stopped(session, comparer)) return {};
+  const CallRecord& record = recorder.records[comparer.differing_call];
+  if (first_stage) *first_stage = record.call.stage;
+  return fmt::format("{}{} in {}", record.call.stage,
+                     record.call.step < 0 ? "" : fmt::format(" of step {}", record.call.step),
+                     record.tensors[comparer.differing_tensor]->name);
+}
+
 CheckResult replay(const CheckSpec& spec, CheckContext& context) {
-  if (!context.backend.device())
+  if (!context.backend.device() && !context.stages.fault)
     return skipped("the replay itself ran here; the oracle check is the one that judges it");
+  if (const std::string loose = variants_of(context.session, Guarantee::repeatable); !loose.empty())
+    return skipped(fmt::format("{} repeats but has not the replay's bits; the oracle judges it", loose));
   SparseSession host(context.workload, context.inputs, context.host, context.threads, {});
+  const Difference found = difference(host.buffers(), run_step(host), {context.forward, context.backward});
+  context.ledger.note("replay", DeterminismLevel::cpu_equal, found);
   if (spec.lockstep) return lockstep(context, host);
-  const StepDigests expected = run_step(host);
-  const std::string where = first_difference(host.buffers(), expected, {context.forward, context.backward});
-  if (where.empty()) return passed("every tensor has the replay's bits after the forward and after the backward");
+  if (found.where.empty()) return passed("every tensor has the replay's bits after the forward and after the backward");
   return failed(fmt::format(
       "{} is the first tensor that differs from the replay; \"lockstep\": true names stage, step and coordinate",
-      where));
+      found.where));
 }
 
 }  // namespace sdm::check

@@ -46,6 +46,8 @@ OracleVerdict judge(SparseSession& session, const SparseInputs& inputs, const Or
 }
 
 CheckResult oracle(const CheckSpec& spec, CheckContext& context) {
+  if (context.workload.values == Values::infinite || context.workload.values == Values::nan)
+    return skipped("the inputs hold infinities or NaN: there are no bounds; the replay defines the bits");
   if (const std::string reason = too_large_for_oracle(context.workload); !reason.empty()) return skipped(reason);
   const OracleOptions options{.round_bank = spec.round_bank, .backward = context.session.has_backward()};
   const OracleVerdict verdict =

@@ -70,7 +70,7 @@ ExitCode run_ab(const RunOptions& options, const std::vector<std::string>& argv)
   const ColorMode color = color_mode(options.common.color);
   const std::unique_ptr<Backend> backend = open_device(options.device, options.portable);
   Parallel threads(options.threads);
-  Report a = start_report(argv, *backend, cases_a), b = start_report(argv, *backend, cases_b);
+  Report a = start_report(argv, backend->info(), cases_a), b = start_report(argv, backend->info(), cases_b);
   Progress progress(static_cast<int>(cases_a.size()), progress_style(options.common.quiet, color));
   const AbEnvironment environment{*backend, threads, options.quick,
                                   [&](std::string_view what) { progress.phase(what); },

@@ -22,11 +22,21 @@ ExitCode compare_results(const CompareOptions& options);
 ExitCode generate_files(const GenOptions& options);
 ExitCode show_environment(const EnvOptions& options);
 ExitCode measure_roofs(const RoofOptions& options);
+ExitCode sweep_numerics(const NumericsOptions& options);
 
 /// Thrown where a GPU was asked for by name and none can be used: exit code 77.
 struct NoGpu : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
+
+struct DeviceChoice {
+  std::string name;  ///< cpu, or cuda:N: names the same device to a child process
+  DeviceInfo info;
+  int gpu = -1;  ///< its number; -1: the host
+};
+
+/// The device that open_device would open, without opening it. Throws as open_device does.
+DeviceChoice choose_device(const std::string& name);
 
 /// auto | cpu | cuda | cuda:N | GPU-uuid. Throws UserError for another word, NoGpu where the GPU is not there.
 std::unique_ptr<Backend> open_device(const std::string& name, bool force_portable);
@@ -35,12 +45,15 @@ std::unique_ptr<Backend> open_device(const std::string& name, bool force_portabl
 VariantCatalogue variant_catalogue();
 
 /// What a report says of tool, machine, device and command before the first case ran; its status is "running".
-Report start_report(const std::vector<std::string>& argv, const Backend& backend, const std::vector<Case>& cases);
+Report start_report(const std::vector<std::string>& argv, const DeviceInfo& device, const std::vector<Case>& cases);
+
+/// The roofs that the row sizes of the timed cases are held against; none on the host.
+std::vector<RoofPoint> roofs_for(Backend& backend, const std::vector<Case>& cases);
 
 /// Expands, filters and orders the cases of the options. Throws UserError, also where no case is left.
 std::vector<Case> select_cases(const CaseOptions& options);
 
-/// Writes a document to a file (atomically) or to stdout.
+/// Writes a document to a file (atomically) or to stdout. Throws UserError where not all of it could be written.
 void emit(const CommonOptions& options, const std::string& text);
 
 }  // namespace sdm

@@ -50,6 +50,7 @@ struct CommandLine {
   GenOptions gen;
   EnvOptions env;
   RoofOptions roof;
+  NumericsOptions numerics;
 
   CommandLine() {
     app.require_subcommand(1);
@@ -60,6 +61,7 @@ struct CommandLine {
     add_compare();
     add_gen();
     add_roof();
+    add_numerics();
   }
 
   void add_run() {
@@ -82,6 +84,12 @@ struct CommandLine {
         ->expected(1)
         ->take_all();
     verb.add_flag("--calibrate", run.calibrate, "Also store the spread between two interleaved runs of each case");
+    verb.add_flag("--isolate", run.isolate,
+                  "Every case in a process of its own: a crash or a hang costs that case alone");
+    verb.add_option("--max-determinism-cost", run.max_determinism_cost,
+                    "Fail cases whose ordered variants take more than that many times their atomic baselines' time")
+        ->check(CLI::PositiveNumber);
+    verb.add_option("--plant", run.plant, "Spoil sparse cases with a fault of docs/planted_faults.md")->group("");
     verb.add_flag("--dry-run", run.dry_run, "Only say what would run");
   }
 
@@ -148,6 +156,18 @@ struct CommandLine {
     verb.add_flag("--json", roof.json, "As JSON");
   }
 
+  void add_numerics() {
+    CLI::App& verb = *app.add_subcommand("numerics", "Every float through every shared function, on host and GPU");
+    verb.group("");
+    add_common(verb, numerics.common, "");
+    add_device(verb, numerics.device);
+    verb.add_option("--threads", numerics.threads, "Host threads; 0 takes one per core")->check(CLI::Range(0, 1024));
+    verb.add_option("--blocks", numerics.blocks, "Blocks of 2^20 inputs; 4096 are all of them")
+        ->check(CLI::Range(1, 4096))
+        ->capture_default_str();
+    verb.add_option("--plant", numerics.fault, "Spoil the GPU's result for this input");
+  }
+
   ExitCode call(const std::vector<std::string>& argv) {
     const std::string verb = app.get_subcommands().front()->get_name();
     if (verb == "run") return run_cases(run, argv);
@@ -157,6 +177,7 @@ struct CommandLine {
     if (verb == "report") return report_result(report);
     if (verb == "compare") return compare_results(compare);
     if (verb == "gen") return generate_files(gen);
+    if (verb == "numerics") return sweep_numerics(numerics);
     if (verb == "env") return show_environment(env);
     return measure_roofs(roof);
   }

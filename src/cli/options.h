@@ -30,6 +30,9 @@ struct RunOptions {
   bool no_timing = false, no_checks = false, quick = false, profile = false, portable = false, dry_run = false;
   std::vector<std::string> ab;  ///< one or two overrides "path=value[;path=value]": interleaved A/B instead of a run
   bool calibrate = false;
+  bool isolate = false;  ///< every case in a process of its own
+  std::optional<double> max_determinism_cost;
+  std::string plant;  ///< a planted fault (docs/planted_faults.md); empty: honest
 };
 
 struct ConformOptions {
@@ -81,6 +84,15 @@ struct RoofOptions {
   std::vector<std::int64_t> row_bytes{256, 512, 2048};
   double seconds = 0.5;
   bool json = false;
+};
+
+/// The hidden verb `numerics` (docs/determinism.md).
+struct NumericsOptions {
+  CommonOptions common;
+  std::string device = "cuda";
+  int threads = 0;
+  std::uint32_t blocks = 4096;  ///< of 2^20 inputs each; 4096 are all
+  std::optional<std::uint64_t> fault;
 };
 
 /// Parses the command line and calls the verb. Returns the exit code. Throws UserError.

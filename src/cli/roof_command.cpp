@@ -8,7 +8,6 @@
 
 namespace sdm {
 
-/// The roofs that the row sizes of the timed cases are held against; none on the host, whose cases are not judged so.
 std::vector<RoofPoint> roofs_for(Backend& backend, const std::vector<Case>& cases) {
   if (!backend.device()) return {};
   std::set<std::int64_t> row_bytes;

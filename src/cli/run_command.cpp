@@ -1,11 +1,12 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <set>
+#include <filesystem>
 
 #include "base/error.h"
 #include "base/interrupt.h"
 #include "base/text.h"
+#include "check/planted_fault.h"
 #include "cli/commands.h"
 #include "io/atomic_file.h"
 #include "io/journal.h"
@@ -15,6 +16,8 @@
 #include "report/terminal.h"
 #include "run/ab.h"
 #include "run/case_runner.h"
+#include "run/fresh_process.h"
+#include "run/isolate.h"
 #include "run/tool_info.h"
 
 namespace sdm {
@@ -36,7 +39,7 @@ std::string document_format(const CommonOptions& o) {
 
 }  // namespace
 
-Report start_report(const std::vector<std::string>& argv, const Backend& backend, const std::vector<Case>& cases) {
+Report start_report(const std::vector<std::string>& argv, const DeviceInfo& device, const std::vector<Case>& cases) {
   Report report;
   report.tool = tool_info();
   report.run.started_at = timestamp_now();
@@ -44,7 +47,7 @@ Report start_report(const std::vector<std::string>& argv, const Backend& backend
   report.run.argv = argv;
   report.run.status = "running";
   report.environment = environment_facts();
-  report.devices = {backend.info()};
+  report.devices = {device};
   report.effective_config = effective_config_json(cases);
   return report;
 }
@@ -87,13 +90,13 @@ std::string rerun_command(const RunOptions& options, const std::string& id) {
   return fmt::format("{} --filter '^{}$'", command, pattern);
 }
 
-ExitCode exit_code_of(const Report& report) {
+ExitCode exit_code_of(const Report& report, int interrupt) {
   bool failed = false, could_not = false;
   for (const CaseResult& c : report.cases) {
     failed |= c.status == CaseStatus::failed;
     could_not |= c.status != CaseStatus::failed && c.status != CaseStatus::ok;
   }
-  if (interrupted()) return static_cast<ExitCode>(128 + interrupted());
+  if (interrupt != 0) return static_cast<ExitCode>(128 + interrupt);
   if (failed) return ExitCode::check_failed;
   return could_not ? ExitCode::could_not_run : ExitCode::ok;
 }
@@ -114,9 +117,21 @@ void calibrate(const Case& c, const CaseEnvironment& environment, CaseResult& re
   if (a.status == CaseStatus::ok && b.status == CaseStatus::ok) result.aa_spread = relative_spread(a, b);
 }
 
+/// Runs one case; throws CudaError where the context is lost.
+using RunOne = std::function<CaseResult(const Case&)>;
+
+/// Every result goes to the journal first: what the progress calls finished is safe. A journal that cannot be written
+/// any more (a full disk) is no reason to stop: the results are in memory, and the final file may yet find room.
+void keep(const CaseResult& result, const Report& report, Journal& journal, Progress& progress) {
+  if (result.status == CaseStatus::not_run) return;
+  const bool was_complete = journal.complete();
+  journal.append(case_to_json_line(result, report.run.id));
+  if (was_complete && !journal.complete()) progress.warn(journal.why_incomplete());
+}
+
 /// Runs the cases in order into `report`; what remains after an interrupt or a lost context is not_run.
-bool run_all(const RunOptions& options, const std::vector<Case>& cases, const CaseEnvironment& environment,
-             Progress& progress, Journal& journal, Report& report) {
+bool run_all(const RunOptions& options, const std::vector<Case>& cases, const RunOne& run_one, Progress& progress,
+             Journal& journal, Report& report) {
   std::string lost;
   for (const Case& c : cases) {
     CaseResult result;
@@ -125,9 +140,7 @@ bool run_all(const RunOptions& options, const std::vector<Case>& cases, const Ca
       result = not_run(c, lost.empty() ? "interrupted" : lost);
     } else {
       try {
-        result = run_case(c, environment);
-        if (options.calibrate && result.status == CaseStatus::ok && environment.timing)
-          calibrate(c, environment, result);
+        result = run_one(c);
       } catch (const CudaError& error) {
         result = not_run(c, error.what());
         result.status = CaseStatus::error;
@@ -136,35 +149,38 @@ bool run_all(const RunOptions& options, const std::vector<Case>& cases, const Ca
     }
     for (CheckResult& check : result.checks)
       if (check.status == CheckResult::Status::failed) check.rerun = rerun_command(options, c.id);
+    keep(result, report, journal, progress);
     progress.finish_case(result.status, result.reason);
-    if (result.status != CaseStatus::not_run) journal.append(case_to_json_line(result, report.run.id));
     report.cases.push_back(std::move(result));
   }
   return lost.empty();
 }
 
-void say_what_would_run(const std::vector<Case>& cases) {
-  for (const Case& c : cases) fmt::print("{}\n", c.id);
+/// --plant. Throws UserError for a name that is none.
+std::unique_ptr<PlantedFault> planted_fault(const std::string& name) {
+  if (name.empty()) return nullptr;
+  if (const PlantedFault::Kind* kind = PlantedFault::find(name)) return std::make_unique<PlantedFault>(*kind);
+  std::vector<std::string> names;
+  for (const PlantedFault::Kind& kind : PlantedFault::all()) names.emplace_back(kind.name);
+  throw UserError(
+      fmt::format("--plant is '{}'; planted faults are {}{}", name, join(names), did_you_mean(name, names)));
 }
 
-}  // namespace
+/// What another process of this executable must be told to run cases as this one does.
+std::vector<std::string> process_flags(const RunOptions& options, const std::string& device) {
+  std::vector<std::string> flags = {"--device", device, "--threads", std::to_string(options.threads)};
+  if (!options.geometry.empty()) flags.insert(flags.end(), {"--geometry", options.geometry});
+  if (options.portable) flags.emplace_back("--portable");
+  if (!options.plant.empty()) flags.insert(flags.end(), {"--plant", options.plant});
+  return flags;
+}
 
-std::vector<RoofPoint> roofs_for(Backend& backend, const std::vector<Case>& cases);
-
-ExitCode run_cases(const RunOptions& options, const std::vector<std::string>& argv) {
-  if (!options.ab.empty()) return run_ab(options, argv);
-  const std::vector<Case> cases = select_cases(options.cases);
-  if (options.dry_run) return say_what_would_run(cases), ExitCode::ok;
-  const std::string format = document_format(options.common);
-  const ColorMode color = color_mode(options.common.color);
-  check_writable(options.common.output, options.common.force);
-  const std::unique_ptr<Backend> backend = open_device(options.device, options.portable), host = make_host_backend();
+/// All cases in this process.
+bool run_together(const RunOptions& options, const std::vector<Case>& cases, Backend& backend, Progress& progress,
+                  Journal& journal, Report& report) {
+  const std::unique_ptr<Backend> host = make_host_backend();
   Parallel threads(options.threads);
-  Report report = start_report(argv, *backend, cases);
-  Journal journal(options.common.output, options.common.force);
-  journal.append(journal_header(report));
-  Progress progress(static_cast<int>(cases.size()), progress_style(options.common.quiet, color));
-  CaseEnvironment environment{*backend,
+  CaseEnvironment environment{backend,
                               *host,
                               threads,
                               {},
@@ -175,16 +191,120 @@ ExitCode run_cases(const RunOptions& options, const std::vector<std::string>& ar
                               options.profile,
                               [&](std::string_view what) { progress.phase(what); },
                               [] { return interrupted() != 0; }};
-  if (environment.timing) environment.roof = report.roof = roofs_for(*backend, cases);
-  const bool context_alive = run_all(options, cases, environment, progress, journal, report);
+  const std::unique_ptr<PlantedFault> fault = planted_fault(options.plant);
+  environment.fault = fault.get();
+  environment.most_determinism_cost = options.max_determinism_cost;
+  FreshProcess fresh(cases_with_process(cases), process_flags(options, backend.device() ? backend.info().uuid : "cpu"),
+                     environment.stop);
+  environment.fresh_process = [&](const std::string& id) { return fresh.digests(id); };
+  if (environment.timing) environment.roof = report.roof = roofs_for(backend, cases);
+  const RunOne run_one = [&](const Case& c) {
+    CaseResult result = run_case(c, environment);
+    if (options.calibrate && result.status == CaseStatus::ok && environment.timing) calibrate(c, environment, result);
+    return result;
+  };
+  return run_all(options, cases, run_one, progress, journal, report);
+}
+
+/// The flags that the process of one case needs to do what this one was asked for.
+std::vector<std::string> child_flags(const RunOptions& options, const std::string& device) {
+  std::vector<std::string> flags = process_flags(options, device);
+  for (const auto& [given, flag] : {std::pair{options.no_timing, "--no-timing"},
+                                    {options.no_checks, "--no-checks"},
+                                    {options.quick, "--quick"},
+                                    {options.calibrate, "--calibrate"}})
+    if (given) flags.emplace_back(flag);
+  if (options.max_determinism_cost)
+    flags.insert(flags.end(), {"--max-determinism-cost", fmt::format("{}", *options.max_determinism_cost)});
+  return flags;
+}
+
+/// A roof that several children measured is kept as it was measured last, beside the case that it was measured for.
+void merge_roof(std::vector<RoofPoint>& all, const std::vector<RoofPoint>& more) {
+  for (const RoofPoint& point : more) {
+    std::erase_if(all, [&](const RoofPoint& p) { return p.kind == point.kind && p.row_bytes == point.row_bytes; });
+    all.push_back(point);
+  }
+}
+
+/// Every case in a process of its own; this one opens no device.
+bool run_isolated(const RunOptions& options, const std::vector<Case>& cases, const std::string& device,
+                  Progress& progress, Journal& journal, Report& report) {
+  parse_geometry(options.geometry), planted_fault(options.plant);  // a mistake is told once, not case by case
+  const IsolateOptions isolate{child_flags(options, device), interrupted};
+  const RunOne run_one = [&](const Case& c) {
+    IsolatedCase isolated = run_case_isolated(c, isolate);
+    merge_roof(report.roof, isolated.roof);
+    return std::move(isolated.result);
+  };
+  return run_all(options, cases, run_one, progress, journal, report);
+}
+
+/// A place for results that cannot be written where they were asked for: its path, empty where that fails as well.
+std::string rescue(const Report& report) {
+  std::error_code error;
+  const std::filesystem::path folder = std::filesystem::temp_directory_path(error);
+  if (error) return "";
+  std::string path = (folder / fmt::format("sdm-bench-{}.json", report.run.id)).string();
+  try {
+    write_file(path, to_json(report), false);
+  } catch (const UserError&) {
+    return "";
+  }
+  return path;
+}
+
+/// Writes the document. Where that fails, what ran is not lost: the sentence says where it is.
+void write_result(const RunOptions& options, const Report& report, const std::string& document,
+                  const Journal& journal) {
+  try {
+    emit(options.common, document);
+  } catch (const UserError& error) {
+    const std::string kept = journal.kept() ? Journal::path_for(options.common.output) : "";
+    if (!kept.empty() && journal.complete())
+      throw UserError(fmt::format("{}; the results are in {}, for sdm-bench report", error.what(), kept));
+    if (const std::string path = rescue(report); !path.empty())
+      throw UserError(fmt::format("{}; the results are in {}", error.what(), path));
+    if (kept.empty()) throw;
+    throw UserError(fmt::format("{}; those results that found room are in {}", error.what(), kept));
+  }
+}
+
+std::string what_would_run(const std::vector<Case>& cases) {
+  std::string text;
+  for (const Case& c : cases) text += c.id + "\n";
+  return text;
+}
+
+}  // namespace
+
+ExitCode run_cases(const RunOptions& options, const std::vector<std::string>& argv) {
+  if (!options.ab.empty()) return run_ab(options, argv);
+  const std::vector<Case> cases = select_cases(options.cases);
+  if (options.dry_run) return emit({}, what_would_run(cases)), ExitCode::ok;
+  const std::string format = document_format(options.common);
+  const ColorMode color = color_mode(options.common.color);
+  check_writable(options.common.output, options.common.force);
+  if (options.isolate && options.profile)
+    throw UserError("--isolate and --profile do not go together: a profiler looks at one process");
+  const std::unique_ptr<Backend> backend = options.isolate ? nullptr : open_device(options.device, options.portable);
+  const DeviceChoice device = backend ? DeviceChoice{"", backend->info()} : choose_device(options.device);
+  Report report = start_report(argv, device.info, cases);
+  Journal journal(options.common.output, options.common.force);
+  journal.append(journal_header(report));
+  if (!journal.complete()) throw UserError(journal.why_incomplete());
+  Progress progress(static_cast<int>(cases.size()), progress_style(options.common.quiet, color));
+  const bool context_alive = backend ? run_together(options, cases, *backend, progress, journal, report)
+                                     : run_isolated(options, cases, device.name, progress, journal, report);
   progress.finish();
   report.run.finished_at = timestamp_now();
-  report.run.status = interrupted() ? "interrupted" : "finished";
-  emit(options.common, render(report, format, {color_wanted(color, STDOUT_FILENO)}));
+  const int interrupt = interrupted();  // once: file and exit code tell the same, whatever comes while it is written
+  report.run.status = interrupt != 0 ? "interrupted" : "finished";
+  write_result(options, report, render(report, format, {color_wanted(color, STDOUT_FILENO)}), journal);
   if (options.common.output != "-" && !options.common.quiet)
     fmt::print(stderr, "{}", render(report, "table", {color_wanted(color, STDERR_FILENO)}));
   journal.remove();
-  return context_alive ? exit_code_of(report) : ExitCode::context_lost;
+  return context_alive ? exit_code_of(report, interrupt) : ExitCode::context_lost;
 }
 
 ExitCode report_result(const ReportOptions& options) {

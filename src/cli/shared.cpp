@@ -15,12 +15,11 @@
 namespace sdm {
 namespace {
 
-std::unique_ptr<Backend> open_gpu(const GpuList& gpus, std::size_t index, bool force_portable) {
+void require_gpu(const GpuList& gpus, std::size_t index) {
   if (gpus.devices.empty()) throw NoGpu("no usable GPU: " + gpus.why_none);
   if (index >= gpus.devices.size())
     throw NoGpu(fmt::format("there is no GPU {}; this machine has {} (cuda:0 .. cuda:{})", index, gpus.devices.size(),
                             gpus.devices.size() - 1));
-  return make_cuda_backend(static_cast<int>(index), force_portable);
 }
 
 std::vector<Case> filtered(std::vector<Case> cases, const std::string& filter) {
@@ -40,13 +39,14 @@ std::vector<Case> filtered(std::vector<Case> cases, const std::string& filter) {
 
 }  // namespace
 
-std::unique_ptr<Backend> open_device(const std::string& name, bool force_portable) {
-  if (name == "cpu") return make_host_backend();
+DeviceChoice choose_device(const std::string& name) {
+  const auto cpu = [] { return DeviceChoice{"cpu", make_host_backend()->info()}; };
+  if (name == "cpu") return cpu();
   const bool by_index = name.starts_with("cuda:"), by_uuid = name.starts_with("GPU-");
   if (name != "auto" && name != "cuda" && !by_index && !by_uuid)
     throw UserError(fmt::format("--device is '{}'; legal are auto, cpu, cuda, cuda:N and GPU-<uuid>", name));
   const GpuList gpus = list_gpus();
-  if (name == "auto" && gpus.devices.empty()) return make_host_backend();
+  if (name == "auto" && gpus.devices.empty()) return cpu();
   std::size_t index = 0;
   if (by_index) {
     const std::string digits = name.substr(5);
@@ -60,7 +60,14 @@ std::unique_ptr<Backend> open_device(const std::string& name, bool force_portabl
     if (found == gpus.devices.end()) throw NoGpu(fmt::format("no usable GPU has the uuid {}", name));
     index = static_cast<std::size_t>(found - gpus.devices.begin());
   }
-  return open_gpu(gpus, index, force_portable);
+  require_gpu(gpus, index);
+  return {fmt::format("cuda:{}", index), gpus.devices[index], static_cast<int>(index)};
+}
+
+std::unique_ptr<Backend> open_device(const std::string& name, bool force_portable) {
+  const DeviceChoice choice = choose_device(name);
+  if (choice.gpu < 0) return make_host_backend();
+  return make_cuda_backend(choice.gpu, force_portable);
 }
 
 VariantCatalogue variant_catalogue() {
@@ -86,9 +93,8 @@ std::vector<Case> select_cases(const CaseOptions& options) {
 }
 
 void emit(const CommonOptions& options, const std::string& text) {
-  if (options.output != "-") return write_file(options.output, text, options.force);
-  std::fwrite(text.data(), 1, text.size(), stdout);
   std::fflush(stdout);
+  write_file(options.output, text, options.force);
 }
 
 }  // namespace sdm

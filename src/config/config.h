@@ -12,11 +12,26 @@ namespace sdm {
 
 /// One entry of `checks`: the check's name and its options (spec 5.3). Every option has its default in place.
 struct CheckSpec {
-  enum class Kind : std::uint8_t { replay, oracle, repeat, agree, invariance, bank_restored, guards, disturbed };
+  enum class Kind : std::uint8_t {
+    replay,
+    oracle,
+    repeat,
+    agree,
+    invariance,
+    bank_restored,
+    guards,
+    disturbed,
+    half_device,
+    fragmented,
+    process,
+    poison,
+    baselines
+  };
   Kind kind = Kind::replay;
   bool lockstep = false;   ///< replay: compare after every stage
   bool round_bank = true;  ///< oracle: round rows to the bank dtype at chunk ends
-  std::int32_t runs = 3;   ///< repeat, disturbed
+  bool ladder = false;     ///< agree: every variant is also repeated, with other geometries and launch modes
+  std::int32_t runs = 3;   ///< repeat, disturbed, half_device, baselines
   std::vector<std::string>
       axes;  ///< invariance: chunk, batch, stream_order, threads, geometry, launch; empty: all that apply
 };

@@ -45,7 +45,9 @@ Json check_json(const CheckSpec& spec) {
     switch (option.type) {
       case CheckOption::Type::none: return option.check;
       case CheckOption::Type::boolean:
-        value = spec.kind == CheckSpec::Kind::replay ? spec.lockstep : spec.round_bank;
+        value = spec.kind == CheckSpec::Kind::replay  ? spec.lockstep
+                : spec.kind == CheckSpec::Kind::agree ? spec.ladder
+                                                      : spec.round_bank;
         break;
       case CheckOption::Type::integer: value = spec.runs; break;
       case CheckOption::Type::word_list:

@@ -44,7 +44,7 @@ class Expander {
     if (!fresh && !config.top.name.empty()) {
       problems_.add(
           {config.file, config.top.origin.at, "name"},
-          fmt::format("{} is also the name of {}; case ids would collide", quoted(config.top.name), known->second));
+          fmt::format("{} is also the name of {}; case ids would collide", in_quotes(config.top.name), known->second));
     }
     if (config.cases.empty()) add_section(config, config.top);
     for (const Section& own : config.cases) add_section(config, inherit(config.top, own));
@@ -75,8 +75,8 @@ class Expander {
       made.name = is_top ? config.top.name : section.name;
       made.id = config.top.name + (is_top ? "" : "/" + section.name) + point_name(sweep, point);
       if (!ids_.insert(made.id).second) {
-        problems_.add(section.origin,
-                      fmt::format("two cases have the id {}; rename one, or sweep each value once", quoted(made.id)));
+        problems_.add(section.origin, fmt::format("two cases have the id {}; rename one, or sweep each value once",
+                                                  in_quotes(made.id)));
       }
       cases_.push_back(std::move(made));
     }
@@ -130,8 +130,8 @@ class Expander {
     }
     if (std::find(legal.begin(), legal.end(), name) != legal.end()) return;
     problems_.add(setting.origin,
-                  fmt::format("{} is no variant of {}; legal: {}{}", quoted(name), stage == "*" ? "any stage" : stage,
-                              joined(legal), did_you_mean(name, legal)));
+                  fmt::format("{} is no variant of {}; legal: {}{}", in_quotes(name),
+                              stage == "*" ? "any stage" : stage, joined(legal), did_you_mean(name, legal)));
   }
 
   static Case finished(const Draft& draft, const Section& section, const Layer& settings) {
@@ -154,6 +154,9 @@ class Expander {
           draft.kind == WorkloadKind::sparse && (field.path == "workload.batch" || field.path == "workload.heads");
       const bool given = settings.contains("workload.batch") || settings.contains("workload.heads");
       if (split && !given) continue;
+      // Absent where it is the ordinary one: results of before the key stay comparable.
+      const bool ordinary = field.path == "workload.values" && draft.sparse.values == Values::ordinary;
+      if (ordinary) continue;
       out.params.emplace(field.path.substr(kWorkload.size()), plain_text(field.get(draft)));
     }
     return out;

@@ -103,6 +103,14 @@ void add_sparse_distribution(std::vector<Field>& out) {
       beside("replay", text(
                            "workload.distribution.file", [](auto& d) -> auto& { return d.sparse.distribution.file; },
                            "a safetensors file with the operator's inputs, relative to the working directory")));
+  out.push_back(choice(
+      "workload.values", Scope::sparse,
+      Meanings<Values>{{{"ordinary", {}}, Values::ordinary},
+                       {{"tiny", {}}, Values::tiny},
+                       {{"infinite", {}}, Values::infinite},
+                       {{"nan", {}}, Values::nan}},
+      [](auto& d) -> auto& { return d.sparse.values; },
+      "what the inputs hold beside ordinary numbers: nothing, subnormals and signed zeros, also infinities, also NaN"));
   out.push_back(integer(
       "workload.seed", Scope::sparse, 0, std::numeric_limits<std::uint64_t>::max(),
       [](auto& d) -> auto& { return d.sparse.seed; }, "every random number follows from it"));

@@ -8,6 +8,8 @@ template <typename... F>
 struct Overloaded : F... {
   using F::operator()...;
 };
+template <typename... F>
+Overloaded(F...) -> Overloaded<F...>;
 
 constexpr std::size_t kShown = 60;
 
@@ -27,7 +29,7 @@ void append_shown(std::string& out, const JsonNode& node) {
   }
   for (const JsonMember& member : node.members) {
     out += separator;
-    out += quoted(member.key) + ": ";
+    out += in_quotes(member.key) + ": ";
     separator = ", ";
     append_shown(out, member.value);
     if (out.size() > kShown) return;
@@ -53,7 +55,7 @@ std::string_view kind_name(const JsonNode& node) {
 }
 
 std::string shown(const Scalar& scalar) {
-  if (const auto* text = std::get_if<std::string>(&scalar)) return quoted(*text);
+  if (const auto* text = std::get_if<std::string>(&scalar)) return in_quotes(*text);
   return plain_text(scalar);
 }
 

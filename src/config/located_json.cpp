@@ -105,14 +105,14 @@ class Reader {
       if (peek() != '"') fail(fmt::format("{}; expected a key in double quotes", next_shown()));
       std::string key = string();
       skip_blank();
-      if (peek() != ':') fail(fmt::format("{}; expected ':' after the key {}", next_shown(), quoted(key)));
+      if (peek() != ':') fail(fmt::format("{}; expected ':' after the key {}", next_shown(), in_quotes(key)));
       advance();
       skip_blank();
       const std::size_t outer = path_.size();
       path_ += (outer > 0 ? "." : "") + key;
       JsonNode child = value(depth + 1);
       if (!keys.insert(key).second) {
-        problems_.add({file_, at, path_}, fmt::format("the key {} stands twice in one object", quoted(key)));
+        problems_.add({file_, at, path_}, fmt::format("the key {} stands twice in one object", in_quotes(key)));
       } else {
         node.members.push_back({std::move(key), at, std::move(child)});
       }
@@ -161,7 +161,7 @@ class Reader {
       fail(fmt::format(
           "{} is no JSON value; legal: a finite number, a text in double quotes, true, false, null, [...] or "
           "{{...}}{}",
-          quoted(name), did_you_mean(name, {"true", "false", "null"})));
+          in_quotes(name), did_you_mean(name, {"true", "false", "null"})));
     }
     advance(end - begin);
     return out;

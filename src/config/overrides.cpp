@@ -20,7 +20,7 @@ JsonNode value_of(const std::string& text, const std::string& file, Problems& pr
   JsonNode node;
   node.scalar = text;
   const bool bracketed = !text.empty() && (text[0] == '[' || text[0] == '{');
-  if (bracketed) problems.add({file, {}, ""}, fmt::format("the value {} is no JSON", quoted(text)));
+  if (bracketed) problems.add({file, {}, ""}, fmt::format("the value {} is no JSON", in_quotes(text)));
   return node;
 }
 

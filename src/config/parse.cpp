@@ -109,7 +109,7 @@ void read_cases(const JsonNode& list, ConfigFile& config, Problems& problems) {
     section.name = read_name(item, at, true, problems);
     if (!section.name.empty() && !names.insert(section.name).second) {
       problems.add({at.file, item.find("name")->at, at.path + ".name"},
-                   fmt::format("{} names two cases", quoted(section.name)));
+                   fmt::format("{} names two cases", in_quotes(section.name)));
     }
     config.cases.push_back(std::move(section));
   }

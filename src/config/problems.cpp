@@ -4,12 +4,26 @@
 
 namespace sdm {
 
+namespace {
+
+/// A problem stays one line whatever the name of its file holds.
+std::string without_controls(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    out += byte < 0x20 || byte == 0x7f ? fmt::format("\\x{:02x}", static_cast<unsigned>(byte)) : std::string(1, c);
+  }
+  return out;
+}
+
+}  // namespace
+
 std::string ConfigProblem::text() const {
   std::string out = file;
   if (line > 0) out += fmt::format(":{}", line);
   out += ": ";
   if (!path.empty()) out += path + ": ";
-  return out + message;
+  return without_controls(out + message);
 }
 
 namespace {
@@ -80,7 +94,7 @@ std::string did_you_mean(std::string_view word, const std::vector<std::string>& 
 
 std::string joined(const std::vector<std::string>& words) { return fmt::format("{}", fmt::join(words, ", ")); }
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   constexpr std::size_t kShown = 60;
   std::size_t cut = std::min(kShown, text.size());
   while (cut < text.size() && cut > 0 && (static_cast<unsigned char>(text[cut]) & 0xc0) == 0x80) --cut;  // whole UTF-8

@@ -65,7 +65,7 @@ std::string did_you_mean(std::string_view word, const std::vector<std::string>& 
 std::string joined(const std::vector<std::string>& words);
 
 /// Quoted and escaped, shortened to about 60 characters.
-std::string quoted(std::string_view text);
+std::string in_quotes(std::string_view text);
 
 }  // namespace config
 }  // namespace sdm

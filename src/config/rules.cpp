@@ -89,6 +89,9 @@ void judge_distribution(const SparseWorkload& w, const Layer& settings, const Ju
   judge.forbid(d.kind == Distribution::Kind::replay && !settings.contains("workload.distribution.file"),
                {"workload.distribution.kind"},
                "replay needs workload.distribution.file, a safetensors file with the inputs");
+  judge.forbid(d.kind == Distribution::Kind::replay && w.values != Values::ordinary,
+               {"workload.values", "workload.distribution.kind"},
+               "workload.values with distribution replay; stored inputs hold what they hold; legal: ordinary");
 }
 
 /// Elements of the largest input: no memory holds more, and 64-bit byte counts of all that follows from it stay exact.

@@ -61,7 +61,7 @@ void report_unknown_key(const std::string& key, const Origin& origin, const std:
                         Problems& problems) {
   if (problems.full()) return problems.add(origin, "");
   problems.add(origin,
-               fmt::format("unknown key {}; legal: {}{}", quoted(key), joined(legal), did_you_mean(key, legal)));
+               fmt::format("unknown key {}; legal: {}{}", in_quotes(key), joined(legal), did_you_mean(key, legal)));
 }
 
 Setting read_scalar(const JsonNode& node, const std::string& path, const Origin& origin,
@@ -134,7 +134,7 @@ void reject_foreign(Layer& layer, WorkloadKind kind, Problems& problems) {
     if (setting.valid) {
       const std::vector<std::string> keys = keys_in(is_section(section) ? section : "workload", kind);
       problems.add(setting.origin, fmt::format("a {} workload has no key {}; legal: {}", kind_word(kind),
-                                               quoted(path.substr(path.rfind('.') + 1)), joined(keys)));
+                                               in_quotes(path.substr(path.rfind('.') + 1)), joined(keys)));
     }
     setting.valid = false;
   }

@@ -21,7 +21,7 @@ void read_member(const JsonMember& member, const Origin& parent, std::optional<W
     problems.add(origin,
                  fmt::format("{} is no path that can be swept{}; legal: link, and paths such as workload.chunk, "
                              "variants.write, launch, timing.l2",
-                             quoted(member.key), did_you_mean(member.key, sweepable_paths())));
+                             in_quotes(member.key), did_you_mean(member.key, sweepable_paths())));
     return;
   }
   if (contains(others, member.key)) {

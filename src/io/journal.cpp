@@ -32,7 +32,7 @@ Journal::~Journal() {
 }
 
 void Journal::append(std::string_view line) {
-  if (path_.empty()) return;
+  if (path_.empty() || !complete()) return;
   SDM_REQUIRE(descriptor_ >= 0, "the journal {} was removed already", path_);
   SDM_REQUIRE(line.find('\n') == std::string_view::npos, "a journal line has a line break");
   // One write call per line, so that a line is torn only by the system, never by a signal between two calls.
@@ -40,10 +40,17 @@ void Journal::append(std::string_view line) {
   for (std::string_view rest = text; !rest.empty();) {
     const ssize_t written = ::write(descriptor_, rest.data(), rest.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) throw UserError(fmt::format("cannot write {}: {}", path_, std::strerror(errno)));
+    if (written < 0) return give_up(errno);
     rest.remove_prefix(static_cast<std::size_t>(written));
   }
-  ::fdatasync(descriptor_);
+  size_ += static_cast<std::int64_t>(text.size());
+  // Some file systems tell of a full disk only now. That a pipe or a network folder cannot be synced is no failure.
+  if (::fdatasync(descriptor_) != 0 && (errno == ENOSPC || errno == EDQUOT || errno == EIO)) give_up(errno);
+}
+
+void Journal::give_up(int error) {
+  why_ = fmt::format("cannot write {}: {}", path_, std::strerror(error));
+  if (::ftruncate(descriptor_, size_) != 0) why_ += fmt::format(", and its last line may be torn");
 }
 
 void Journal::remove() {

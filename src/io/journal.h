@@ -1,4 +1,5 @@
 #pragma once
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,15 +20,25 @@ class Journal {
   Journal(const Journal&) = delete;
   Journal& operator=(const Journal&) = delete;
 
-  /// `line` without line breaks. Throws UserError if it cannot be written.
+  /// `line` without line breaks. Where it cannot be written (a full disk) the journal is cut back to its last whole
+  /// line, takes no more, and is no longer complete().
   void append(std::string_view line);
+
+  bool kept() const { return !path_.empty(); }
+  bool complete() const { return why_.empty(); }
+  /// One sentence, empty while all is well.
+  const std::string& why_incomplete() const { return why_; }
 
   /// After the final file was written. The journal stays on disk without it.
   void remove();
 
  private:
+  void give_up(int error);
+
   std::string path_;  ///< empty: nothing is kept
+  std::string why_;
   int descriptor_ = -1;
+  std::int64_t size_ = 0;  ///< of whole lines
 };
 
 struct RecoveredJournal {

@@ -63,7 +63,7 @@ class Reader {
 
   void unknown(const JsonMember& member, const std::string& path, const std::vector<std::string>& legal) {
     report(member.at, path + member.key,
-           fmt::format("unknown key {}; legal: {}{}", config::quoted(member.key), config::joined(legal),
+           fmt::format("unknown key {}; legal: {}{}", config::in_quotes(member.key), config::joined(legal),
                        config::did_you_mean(member.key, legal)));
   }
 

@@ -144,6 +144,19 @@ std::string checks_html(const CaseResult& result) {
       result.status == CaseStatus::failed ? " open" : "", result.checks.size(), rows);
 }
 
+std::string determinism_html(const CaseResult& result) {
+  if (!result.determinism) return "";
+  std::string lines, rows;
+  for (const std::string& line : determinism_lines(result)) lines += element("p", "facts", text(line));
+  for (const StageDeterminism& row : result.determinism->stages)
+    rows += fmt::format("<tr><td>{}</td><td>{}{}</td><td>{}</td><td>{}</td></tr>\n", text(row.stage), text(row.variant),
+                        row.chosen ? "" : " (beside)", text(name_of(row.level)), text(row.reason));
+  return fmt::format(
+      "{}<details><summary>Determinism ({} variants, {} comparisons)</summary><div "
+      "class=\"scroll\"><table>{}</table></div></details>\n",
+      lines, result.determinism->stages.size(), result.determinism->evidence.size(), rows);
+}
+
 std::string digests_html(const CaseResult& result) {
   std::string rows;
   std::size_t count = 0;
@@ -176,7 +189,7 @@ std::string case_section(const CaseResult& result, std::size_t index) {
   for (const Block& block : blocks_of(result)) blocks += block_html(block);
   if (!blocks.empty()) out += element("div", "passes", blocks);
   for (const std::string& note : timing_notes(result)) out += element("p", "note", text(note));
-  return out + checks_html(result) + digests_html(result) + "</section>\n";
+  return out + checks_html(result) + determinism_html(result) + digests_html(result) + "</section>\n";
 }
 
 }  // namespace sdm::html

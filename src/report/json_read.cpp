@@ -14,7 +14,31 @@ namespace {
 
 using Json = JsonField::Json;
 
+/// Far deeper than a result or the config inside it. The JSON library's writer calls itself once a level, so that a
+/// hostile file of brackets would exhaust the stack.
+constexpr int kDeepest = 100;
+
+bool too_deep(std::string_view text) {
+  int depth = 0;
+  bool in_text = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_text) {
+      if (c == '\\') ++i;
+      if (c == '"') in_text = false;
+    } else if (c == '"') {
+      in_text = true;
+    } else if (c == '{' || c == '[') {
+      if (++depth > kDeepest) return true;
+    } else if (c == '}' || c == ']') {
+      --depth;
+    }
+  }
+  return false;
+}
+
 Json parse(std::string_view text, const std::string& file) {
+  if (too_deep(text)) throw UserError(fmt::format("{} is nested deeper than {} levels", file, kDeepest));
   try {
     return Json::parse(text);
   } catch (const Json::parse_error& error) {
@@ -113,6 +137,30 @@ std::optional<WorkloadFacts> read_facts(const JsonField& field) {
                        .slot_coverage = field.at("slot_coverage").number_or_null().value_or(0)};
 }
 
+Determinism read_determinism(const JsonField& field) {
+  using Level = DeterminismLevel;
+  Determinism out;
+  for (const JsonField& row : field.at("stages").items())
+    out.stages.push_back({.stage = row.at("stage").text(),
+                          .variant = row.at("variant").text(),
+                          .chosen = row.at("chosen").boolean(),
+                          .level = enumerator<Level, Level::cpu_equal>(row.at("level")),
+                          .reason = row.at("reason").text_or_empty()});
+  for (const JsonField& seen : field.at("evidence").items())
+    out.evidence.push_back({.check = seen.at("check").text(),
+                            .level = enumerator<Level, Level::cpu_equal>(seen.at("level")),
+                            .held = seen.at("held").boolean()});
+  for (const JsonField& price : field.at("prices").items())
+    out.prices.push_back({.stage = price.at("stage").text(),
+                          .pass = price.at("pass").text(),
+                          .deterministic = price.at("deterministic").text(),
+                          .baseline = price.at("baseline").text(),
+                          .deterministic_us = price.at("deterministic_us").number_or_null().value_or(0),
+                          .baseline_us = price.at("baseline_us").number_or_null().value_or(0),
+                          .varied = price.at("baseline_varied").boolean()});
+  return out;
+}
+
 CaseResult read_case(const JsonField& field) {
   CaseResult result;
   result.id = field.at("id").text();
@@ -133,6 +181,7 @@ CaseResult read_case(const JsonField& field) {
   result.wall_seconds = field.at("wall_seconds").number_or_null();
   if (field.json().contains("aa_spread")) result.aa_spread = field.at("aa_spread").number_or_null();
   result.facts = read_facts(field.at("workload_facts"));
+  if (field.json().contains("determinism")) result.determinism = read_determinism(field.at("determinism"));
   return result;
 }
 

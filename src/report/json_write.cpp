@@ -100,6 +100,31 @@ Json list_json(const List& list, ToJson&& to_json_of_one) {
   return out;
 }
 
+Json determinism_json(const Determinism& determinism) {
+  Json out = Json::object();
+  out["stages"] = list_json(determinism.stages, [](const StageDeterminism& row) -> Json {
+    return {{"stage", row.stage},
+            {"variant", row.variant},
+            {"chosen", row.chosen},
+            {"level", name_of(row.level)},
+            {"reason", text(row.reason)}};
+  });
+  out["evidence"] = list_json(determinism.evidence, [](const DeterminismEvidence& seen) -> Json {
+    return {{"check", seen.check}, {"level", name_of(seen.level)}, {"held", seen.held}};
+  });
+  out["prices"] = list_json(determinism.prices, [](const DeterminismPrice& price) -> Json {
+    return {{"stage", price.stage},
+            {"pass", price.pass},
+            {"deterministic", price.deterministic},
+            {"baseline", price.baseline},
+            {"deterministic_us", number(price.deterministic_us)},
+            {"baseline_us", number(price.baseline_us)},
+            {"ratio", number(price.ratio())},
+            {"baseline_varied", price.varied}};
+  });
+  return out;
+}
+
 Json case_json(const CaseResult& result) {
   Json geometry = Json::object();
   for (const auto& [name, value] : result.geometry) geometry[name] = integer(value);
@@ -120,6 +145,7 @@ Json case_json(const CaseResult& result) {
   out["wall_seconds"] = number(result.wall_seconds);
   if (result.aa_spread) out["aa_spread"] = number(*result.aa_spread);  // only where it was asked for
   out["workload_facts"] = facts_json(result.facts);
+  if (result.determinism) out["determinism"] = determinism_json(*result.determinism);
   return out;
 }
 

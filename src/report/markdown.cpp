@@ -61,6 +61,8 @@ std::string render_markdown(const Report& report, const RenderOptions&) {
     out += timings(result);
     for (const std::string& note : timing_notes(result)) out += "Note: " + markdown_text(note) + "\n\n";
     out += checks(result);
+    for (const std::string& line : determinism_lines(result)) out += "* " + markdown_text(line) + "\n";
+    if (result.determinism) out += "\n";
   }
   return out;
 }

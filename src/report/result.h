@@ -65,6 +65,48 @@ constexpr std::string_view name_of(CheckResult::Status status) {
   return names[static_cast<std::size_t>(status)];
 }
 
+/// How far the bits of a stage were seen to hold. Each level includes those before it; docs/determinism.md says which
+/// checks a level needs.
+enum class DeterminismLevel : std::uint8_t { not_guaranteed, run_to_run, geometry, launch_mode, cpu_equal };
+
+constexpr std::string_view name_of(DeterminismLevel level) {
+  constexpr std::string_view names[] = {"not_guaranteed", "run_to_run", "geometry", "launch_mode", "cpu_equal"};
+  return names[static_cast<std::size_t>(level)];
+}
+
+/// One variant of one stage.
+struct StageDeterminism {
+  std::string stage, variant;
+  bool chosen = true;  ///< it ran in the case itself; else it was run beside it, by `agree` or `baselines`
+  DeterminismLevel level = DeterminismLevel::not_guaranteed;
+  std::string reason;  ///< why the level is not higher; empty for cpu_equal
+  friend bool operator==(const StageDeterminism&, const StageDeterminism&) = default;
+};
+
+/// One comparison that really ran, and the level that it speaks for.
+struct DeterminismEvidence {
+  std::string check;  ///< "repeat", "invariance (geometry)", ..
+  DeterminismLevel level = DeterminismLevel::run_to_run;
+  bool held = true;
+  friend bool operator==(const DeterminismEvidence&, const DeterminismEvidence&) = default;
+};
+
+/// What order costs: a deterministic variant against the baseline without order, microseconds of all calls of a pass.
+struct DeterminismPrice {
+  std::string stage, pass, deterministic, baseline;
+  double deterministic_us = 0, baseline_us = 0;
+  bool varied = false;  ///< the baseline was seen to vary on this workload
+  double ratio() const { return baseline_us > 0 ? deterministic_us / baseline_us : 0; }
+  friend bool operator==(const DeterminismPrice&, const DeterminismPrice&) = default;
+};
+
+struct Determinism {
+  std::vector<StageDeterminism> stages;  ///< in pipeline order, the chosen variant of a stage first
+  std::vector<DeterminismEvidence> evidence;
+  std::vector<DeterminismPrice> prices;
+  friend bool operator==(const Determinism&, const Determinism&) = default;
+};
+
 enum class CaseStatus : std::uint8_t { ok, failed, skipped, oom, timeout, error, not_run };
 
 constexpr std::string_view name_of(CaseStatus status) {
@@ -91,6 +133,7 @@ struct CaseResult {
   std::map<std::string, std::int64_t>
       geometry;  ///< bit-relevant parameters: gather_groups, gather_grad_groups, contract_version, ..
   std::optional<WorkloadFacts> facts;
+  std::optional<Determinism> determinism;  ///< missing: no check spoke about it, or an older file
   friend bool operator==(const CaseResult&, const CaseResult&) = default;
 };
 

@@ -133,6 +133,53 @@ std::string variant_label(const ResolvedVariant* variant) {
   return weaker ? fmt::format("{} ({})", variant->name, variant->guarantee) : variant->name;
 }
 
+namespace {
+
+/// "cpu_equal in 15 stages, not_guaranteed in 1 stage", highest level first.
+std::string level_counts(const std::vector<StageDeterminism>& rows, bool chosen, const char* one, const char* many) {
+  std::string line;
+  for (int level = static_cast<int>(DeterminismLevel::cpu_equal); level >= 0; --level) {
+    const auto count = std::count_if(rows.begin(), rows.end(), [&](const StageDeterminism& row) {
+      return row.chosen == chosen && static_cast<int>(row.level) == level;
+    });
+    if (count > 0)
+      line += fmt::format("{}{} in {} {}", line.empty() ? "" : ", ", name_of(static_cast<DeterminismLevel>(level)),
+                          count, count == 1 ? one : many);
+  }
+  return line;
+}
+
+}  // namespace
+
+std::vector<std::string> determinism_lines(const CaseResult& result) {
+  std::vector<std::string> lines;
+  if (!result.determinism) return lines;
+  const Determinism& d = *result.determinism;
+  if (const std::string levels = level_counts(d.stages, true, "stage", "stages"); !levels.empty())
+    lines.push_back("determinism: " + levels);
+  if (const std::string levels = level_counts(d.stages, false, "other variant", "other variants"); !levels.empty())
+    lines.push_back("beside it: " + levels);
+  // Stages that share a reason share a line.
+  std::vector<std::pair<std::string, std::string>> reasons;
+  for (const StageDeterminism& row : d.stages) {
+    if (row.reason.empty()) continue;
+    const std::string reason = fmt::format("{}: {}", name_of(row.level), row.reason);
+    const std::string name = row.stage + "/" + row.variant;
+    const auto known = std::find_if(reasons.begin(), reasons.end(), [&](const auto& r) { return r.first == reason; });
+    if (known == reasons.end())
+      reasons.emplace_back(reason, name);
+    else
+      known->second += ", " + name;
+  }
+  for (const auto& [reason, names] : reasons) lines.push_back(fmt::format("{}: {}", names, reason));
+  for (const DeterminismPrice& price : d.prices)
+    lines.push_back(fmt::format("price of order in the {}: {}/{} {} against {} {}, ratio {:.3f}{}", price.pass,
+                                price.stage, price.deterministic, human_microseconds(price.deterministic_us),
+                                price.baseline, human_microseconds(price.baseline_us), price.ratio(),
+                                price.varied ? "" : " (the baseline did not vary here)"));
+  return lines;
+}
+
 std::vector<std::string> timing_notes(const CaseResult& result) {
   std::vector<std::string> throttled, loose;
   for (const TimingRow& row : timing_rows(result)) {

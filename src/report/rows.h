@@ -44,6 +44,10 @@ std::vector<std::string> fact_phrases(const CaseResult& result);
 /// What ran: the variant, with its guarantee when that is weaker than exact.
 std::string variant_label(const ResolvedVariant* variant);
 
+/// What the case's checks say about determinism: a line on the levels of the chosen variants, one on the others, one
+/// for each variant below cpu_equal with its reason, one for each price. Empty where no check spoke.
+std::vector<std::string> determinism_lines(const CaseResult& result);
+
 /// What a reader of the timings must know: samples below the clock threshold, spreads that did not settle.
 std::vector<std::string> timing_notes(const CaseResult& result);
 

@@ -150,6 +150,7 @@ std::string case_block(const CaseResult& result, std::size_t label_columns, cons
   for (const std::string& note : timing_notes(result)) out += "  " + paint(Ink::yellow, "! " + one_line(note)) + "\n";
   const std::string checks = check_list(result, paint);
   if (!checks.empty()) out += "\n" + checks;
+  for (const std::string& line : determinism_lines(result)) out += "  " + one_line(line) + "\n";
   return out + "\n";
 }
 

@@ -27,6 +27,11 @@ struct Calls final : StageObserver {
   int count = 0;
 };
 
+struct StageWork {
+  std::function<void()> run;
+  int calls = 0;
+};
+
 /// One form of the workload on the device.
 class Side {
  public:
@@ -55,8 +60,8 @@ class Side {
     return timed(passes_[static_cast<std::size_t>(pass)], cold);
   }
 
-  /// The launches of one stage as work to be timed, and how many there are.
-  std::pair<std::function<void()>, int> stage_work(Pass pass, std::string_view stage) {
+  /// The launches of one stage as work to be timed.
+  StageWork stage_work(Pass pass, std::string_view stage) {
     Calls calls(stage);
     session_.run_only(pass, stage, &calls);
     return {recorded([this, pass, stage] { session_.run_only(pass, stage, nullptr); }), calls.count};
@@ -156,16 +161,17 @@ class Interleaver {
   void time_stage(std::string_view stage) {
     for (const Pass pass : {Pass::forward, Pass::backward}) {
       if (stopped()) return;
-      const std::array work = {sides_[0]->stage_work(pass, stage), sides_[1]->stage_work(pass, stage)};
-      if (work[0].second == 0 || work[1].second == 0) continue;
+      const StageWork a = sides_[0]->stage_work(pass, stage), b = sides_[1]->stage_work(pass, stage);
+      if (a.calls == 0 || b.calls == 0) continue;
       phase("time stages");
-      const auto times = alternate([&](std::size_t side) { return sides_[side]->timed(work[side].first, cold_); },
-                                   std::max(0.05, timing_.max_seconds / 10));
+      const auto times =
+          alternate([&](std::size_t side) { return sides_[side]->timed((side == 0 ? a : b).run, cold_); },
+                    std::max(0.05, timing_.max_seconds / 10));
       for (std::size_t i = 0; i < 2; ++i)
         results_[i]->stages.push_back({.name = std::string(stage),
                                        .pass = std::string(name_of(pass)),
                                        .l2 = l2(),
-                                       .calls = work[i].second,
+                                       .calls = (i == 0 ? a : b).calls,
                                        .time = times[i]});
     }
   }

@@ -1,5 +1,7 @@
 #pragma once
 #include <functional>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -7,6 +9,7 @@
 #include "base/parallel.h"
 #include "config/config.h"
 #include "report/result.h"
+#include "run/sparse_session.h"
 
 namespace sdm {
 
@@ -20,6 +23,10 @@ struct CaseEnvironment {
   bool checks = true, timing = true, quick = false, profile = false;
   std::function<void(std::string_view)> phase;  ///< told what a case is at
   std::function<bool()> stop;                   ///< true: the user wants out
+  PlantedFault* fault = nullptr;                ///< run --plant: spoils sparse cases
+  /// Digests of a case, by its id, from a fresh process; throws UserError. Null: `process` checks are skipped.
+  std::function<Digests(const std::string&)> fresh_process = nullptr;
+  std::optional<double> most_determinism_cost = std::nullopt;  ///< a larger price of order fails the case
 };
 
 /// Generates, checks and times one case. Failures of the case are in the result's status and reason; only a lost CUDA

@@ -62,4 +62,28 @@ inline void add_check(CheckResult check, CaseResult& result) {
   result.checks.push_back(std::move(check));
 }
 
+/// --max-determinism-cost needs prices: adds the check that takes them where it is missing.
+inline void add_price_check(const std::optional<double>& most, std::vector<CheckSpec>& specs) {
+  const auto prices = [](const CheckSpec& spec) { return spec.kind == CheckSpec::Kind::baselines; };
+  if (most && std::none_of(specs.begin(), specs.end(), prices)) specs.push_back({.kind = CheckSpec::Kind::baselines});
+}
+
+/// The check `determinism_cost`: fails at the first price above the limit.
+inline CheckResult judge_prices(const std::vector<DeterminismPrice>& prices, double most) {
+  CheckResult verdict{.name = "determinism_cost",
+                      .status = CheckResult::Status::skipped,
+                      .detail = "no baseline without a fixed order was timed here"};
+  for (const DeterminismPrice& price : prices) {
+    const std::string sentence = fmt::format("{}/{} takes {:.3f} times the time of {} in the {}", price.stage,
+                                             price.deterministic, price.ratio(), price.baseline, price.pass);
+    verdict.detail = verdict.status == CheckResult::Status::skipped ? sentence : verdict.detail + "; " + sentence;
+    verdict.status = CheckResult::Status::passed;
+    if (price.ratio() <= most) continue;
+    verdict.status = CheckResult::Status::failed;
+    verdict.detail = fmt::format("{}; --max-determinism-cost allows {}", sentence, most);
+    break;
+  }
+  return verdict;
+}
+
 }  // namespace sdm

@@ -7,8 +7,10 @@
 #include <mutex>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "check/bitwise.h"
 #include "numerics/f16.h"
+#include "run/dense_determinism.h"
 #include "run/tensor_io.h"
 
 namespace sdm {
@@ -55,17 +57,17 @@ std::string compare_sessions(const DenseCheckContext& context, const DenseSessio
 }
 
 CheckResult repeat(const CheckSpec& spec, DenseCheckContext& context) {
-  bool dq_varied = false;
+  int varied = 0;  // runs whose dq differs, where that is no failure
   for (int run = 1; run <= spec.runs; ++run) {
     const Digests1 again = run_again(context.session);
-    if (const std::string where = first_difference(context, context.reference, again); !where.empty())
+    if (const std::string where = compare_dense(context, "repeat", DeterminismLevel::run_to_run, again); !where.empty())
       return failed(fmt::format("run {} of {} differs from the first in {}", run, spec.runs, where));
-    dq_varied = dq_varied || (again.contains("dq") && again.at("dq") != context.reference.at("dq"));
+    if (again.contains("dq") && again.at("dq") != context.reference.at("dq")) ++varied;
   }
-  const std::string rest = deterministic(context, "dq") ? "every tensor"
-                                                        : fmt::format("every tensor but dq, whose atomic sums {} here",
-                                                                      dq_varied ? "varied" : "happened to repeat");
-  return passed(fmt::format("{} further runs left the same bits in {}", spec.runs, rest));
+  const std::string same = fmt::format("{} further runs left the same bits in every tensor", spec.runs);
+  if (deterministic(context, "dq")) return passed(same);
+  return passed(fmt::format("{} but dq, whose atomic sums {}, as atomics may", same,
+                            varied > 0 ? fmt::format("varied in {} of them", varied) : "happened to repeat"));
 }
 
 CheckResult guards(DenseCheckContext& context) {
@@ -84,10 +86,13 @@ CheckResult replay(DenseCheckContext& context) {
   if (context.session.guarantee() != Guarantee::exact)
     return skipped(fmt::format("{} repeats but is not bit-equal to the replay; the oracle judges it",
                                context.session.resolved().name));
+  // The honest replay, whatever was planted in `stages`.
   DenseSession twin(context.workload, context.inputs, context.host, context.threads, {});
   run_again(twin);
   run_again(context.session);
   const std::string difference = compare_sessions(context, twin, context.session);
+  context.ledger.note("replay", DeterminismLevel::cpu_equal,
+                      difference.empty() ? Difference{} : Difference{"dense_rescan", {"dense_rescan"}});
   if (!difference.empty()) return failed(difference);
   return passed("every output has the bits of the host replay");
 }
@@ -97,13 +102,13 @@ CheckResult agree(DenseCheckContext& context) {
   if (!backend.device()) return skipped("needs a GPU: the host has one form of the stage, the replay");
   std::unique_ptr<DenseSession> first;
   std::string names;
-  for (const auto* variant : registry().dense_rescan.variants) {
+  for (const auto* variant : context.stages.dense_rescan.variants) {
     if (variant->guarantee != Guarantee::exact ||
         !variant->refuse(context.session.buffers().params(), *backend.device()).empty())
       continue;
     auto session = std::make_unique<DenseSession>(
         context.workload, context.inputs, backend, context.threads,
-        std::map<std::string, std::string>{{"dense_rescan", std::string(variant->name)}});
+        std::map<std::string, std::string>{{"dense_rescan", std::string(variant->name)}}, context.stages);
     run_again(*session);
     names += (names.empty() ? "" : ", ") + std::string(variant->name);
     if (!first) {
@@ -117,21 +122,31 @@ CheckResult agree(DenseCheckContext& context) {
 }
 
 /// The first sequence alone must have the bits that it has within the batch: no output depends on what runs beside it.
-CheckResult invariance(DenseCheckContext& context) {
-  if (context.workload.batch == 1) return skipped("one sequence: there is no batch to take it out of");
-  if (context.session.guarantee() != Guarantee::exact)
-    return skipped(fmt::format("{} promises the same bits from run to run, not from shape to shape",
-                               context.session.resolved().name));
+std::string batch_difference(DenseCheckContext& context) {
   DenseWorkload alone = context.workload;
   alone.batch = 1;
   const DenseInputs inputs = generate_dense_inputs(alone, context.threads);
   DenseSession session(alone, inputs, context.session.backend(), context.threads,
-                       {{"dense_rescan", context.session.resolved().name}});
+                       {{"dense_rescan", context.session.resolved().name}}, context.stages);
   run_again(session);
   run_again(context.session);
-  if (const std::string difference = compare_sessions(context, session, context.session); !difference.empty())
-    return failed("within the batch: " + difference);
-  return passed("the first sequence has the same bits alone and within the batch");
+  return compare_sessions(context, session, context.session);
+}
+
+CheckResult invariance(DenseCheckContext& context) {
+  const bool on_gpu = context.session.backend().device(), batched = context.workload.batch > 1;
+  const bool exact = context.session.guarantee() == Guarantee::exact;
+  if (on_gpu)
+    if (const std::string difference = dense_launch_difference(context); !difference.empty()) return failed(difference);
+  if (exact && batched)
+    if (const std::string difference = batch_difference(context); !difference.empty())
+      return failed("within the batch: " + difference);
+  std::vector<std::string> held;
+  if (on_gpu) held.emplace_back("launched as a graph");
+  if (on_gpu && exact) held.emplace_back("with other launch geometries");
+  if (exact && batched) held.emplace_back("in the first sequence alone and within the batch");
+  if (held.empty()) return skipped("one sequence, and launches need a GPU");
+  return passed("the same bits " + join(held));
 }
 
 /// Bit for bit: checkpoints of chunk 0 are io(h0).
@@ -164,9 +179,8 @@ CheckResult run(const CheckSpec& spec, DenseCheckContext& context) {
     case CheckSpec::Kind::invariance: return invariance(context);
     case CheckSpec::Kind::guards: return guards(context);
     case CheckSpec::Kind::bank_restored: return skipped("the dense workload has no bank");
-    case CheckSpec::Kind::disturbed: return skipped("no disturbing load is built for the dense workload");
+    default: return run_dense_surroundings(spec, context);
   }
-  throw InternalError("unknown check");
 }
 
 }  // namespace

@@ -12,6 +12,10 @@ struct DenseCheckContext {
   Backend& host;
   Parallel& threads;
   std::map<std::string, std::string> reference;
+  const Registry& stages = registry();               ///< of the session; tests plant faults here
+  bool price = false;                                ///< as CheckContext's
+  std::function<Digests()> fresh_process = nullptr;  ///< as CheckContext's
+  DeterminismLedger ledger = {};
 };
 
 /// Runs one check; one that cannot apply is `skipped` with the reason. dq of the atomic mode is left out of every

@@ -48,10 +48,17 @@ class DenseCaseRunner {
 
   void run_checks(DenseSession& session) {
     DenseCheckContext context = check_context(session);
-    for (const CheckSpec& spec : case_.checks) {
+    context.price = env_.timing || env_.most_determinism_cost;
+    if (env_.fresh_process) context.fresh_process = [this] { return env_.fresh_process(case_.id); };
+    std::vector<CheckSpec> specs = case_.checks;
+    add_price_check(env_.most_determinism_cost, specs);
+    for (const CheckSpec& spec : specs) {
       phase(fmt::format("check {}", name_of(spec.kind)));
       add_check(run_dense_check(env_.quick ? quick_form(spec) : spec, context), result_);
     }
+    result_.determinism = context.ledger.finish(result_.variants, !env_.backend.device());
+    if (env_.most_determinism_cost)
+      add_check(judge_prices(context.ledger.prices(), *env_.most_determinism_cost), result_);
   }
 
   void time(DenseSession& session) {

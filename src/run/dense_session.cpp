@@ -35,9 +35,10 @@ std::vector<double> download_rows(Backend& backend, const Tensor& tensor, std::i
 }  // namespace
 
 DenseSession::DenseSession(const DenseWorkload& workload, const DenseInputs& inputs, Backend& backend,
-                           Parallel& threads, const std::map<std::string, std::string>& variants)
+                           Parallel& threads, const std::map<std::string, std::string>& variants,
+                           const Registry& stages)
     : backend_(backend), threads_(threads), context_(backend.launch_context()), buffers_(workload) {
-  const Stage<dense_rescan::Params>& stage = registry().dense_rescan;
+  const Stage<dense_rescan::Params>& stage = stages.dense_rescan;
   pick_ = backend.device() ? pick_variant(stage, variants, buffers_.params(), *backend.device())
                            : StagePick<dense_rescan::Params>{&stage, nullptr};
   arena_ = std::make_unique<Arena>(backend, buffers_.tensors());

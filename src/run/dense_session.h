@@ -16,9 +16,10 @@ namespace sdm {
 class DenseSession {
  public:
   /// Allocates and loads the inputs. Throws Unsupported where no variant accepts the case, CudaError or std::bad_alloc
-  /// where memory is short.
+  /// where memory is short. `stages`: other stages than the tool's own, with which tests prove that checks notice
+  /// faults; they must outlive the session.
   DenseSession(const DenseWorkload& workload, const DenseInputs& inputs, Backend& backend, Parallel& threads,
-               const std::map<std::string, std::string>& variants);
+               const std::map<std::string, std::string>& variants, const Registry& stages = registry());
   DenseSession(const DenseSession&) = delete;
   DenseSession& operator=(const DenseSession&) = delete;
 
@@ -42,6 +43,7 @@ class DenseSession {
   Arena& arena() { return *arena_; }
   Backend& backend() const { return backend_; }
   void set_geometry(const Geometry& geometry) { context_.geometry = geometry; }
+  const Geometry& geometry() const { return context_.geometry; }
 
  private:
   void load_inputs(const DenseInputs& inputs);

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "check/planted_fault.h"
 #include "numerics/formats.h"
 #include "pipeline/fused.h"
 #include "pipeline/sparse_bind.h"
@@ -36,6 +37,26 @@ std::vector<float> widened(const Tensor& tensor, const std::vector<std::byte>& b
   return floats;
 }
 
+/// Puts a planted fault between a stage and whoever looks at its results.
+class Spoiler final : public StageObserver {
+ public:
+  Spoiler(PlantedFault* fault, SparseSession& session, StageObserver* inner)
+      : fault_(fault), session_(session), inner_(inner) {}
+  void before(const StageCall& call) override {
+    if (inner_) inner_->before(call);
+    fault_->before(session_, call);
+  }
+  void after(const StageCall& call) override {
+    fault_->after(session_, call);
+    if (inner_) inner_->after(call);
+  }
+
+ private:
+  PlantedFault* fault_;
+  SparseSession& session_;
+  StageObserver* inner_;
+};
+
 }  // namespace
 
 SparseSession::SparseSession(const SparseWorkload& workload, const SparseInputs& inputs, Backend& backend,
@@ -46,7 +67,8 @@ SparseSession::SparseSession(const SparseWorkload& workload, const SparseInputs&
       threads_(threads),
       context_(backend.launch_context()),
       buffers_(workload),
-      plan_(make_plan(variants, buffers_, backend.device(), stages)) {
+      plan_(make_plan(variants, buffers_, backend.device(), stages)),
+      fault_(stages.fault) {
   if (const auto* variant = plan_.group_entries.variant; variant && variant->scratch_bytes)
     buffers_.group_scratch = {"group_scratch",
                               "group_entries",
@@ -100,8 +122,9 @@ void SparseSession::load_bank(const Tensor& tensor, BankKind kind) {
     return backend_.fill(tensor.data, 0, tensor.bytes());
   if (!backend_.device()) return initial_bank(kind, 0, tensor.count(), tensor.data);
   const bool captured = !(kind == BankKind::memory ? inputs_.bank : inputs_.d_final_bank).empty();
-  if (!captured && backend_.fill_bank(
-                       {tensor.data, tensor.dtype, tensor.count(), buffers_.workload.seed, kind == BankKind::gradient}))
+  const bool ordinary = buffers_.workload.values == Values::ordinary && !captured;
+  if (ordinary && backend_.fill_bank(
+                      {tensor.data, tensor.dtype, tensor.count(), buffers_.workload.seed, kind == BankKind::gradient}))
     return;
   if (const auto copy = pristine_.find(kind); copy != pristine_.end())
     return backend_.copy(tensor.data, copy->second, tensor.bytes());
@@ -166,7 +189,7 @@ std::string SparseSession::launch_name() const {
 /// Observers must see every call, so an observed pass is never a recording, nor fused.
 void SparseSession::run_only(Pass pass, std::string_view stage, StageObserver* observer) {
   if (pass == Pass::backward && !has_backward()) return;
-  if (!recorded_ || observer || !stage.empty()) return launch_pass(pass, stage, observer);
+  if (!recorded_ || observer || fault_ || !stage.empty()) return launch_pass(pass, stage, observer);
   std::unique_ptr<Recording>& recording = recordings_[pass];
   if (!recording)
     recording = backend_.record([&] { fused_ ? launch_fused(pass) : launch_pass(pass, stage, observer); });
@@ -182,7 +205,8 @@ void SparseSession::launch_fused(Pass pass) {
 }
 
 void SparseSession::launch_pass(Pass pass, std::string_view stage, StageObserver* observer) {
-  Executor executor(backend_, threads_, context_, observer, stage);
+  Spoiler spoiler(fault_, *this, observer);
+  Executor executor(backend_, threads_, context_, fault_ ? &spoiler : observer, stage);
   if (pass == Pass::forward)
     forward(executor, plan_, buffers_);
   else

@@ -49,6 +49,7 @@ class SparseSession {
   /// In words, for the result.
   std::string launch_name() const;
   bool recorded() const { return recorded_; }
+  int host_threads() const { return threads_.threads(); }
 
   /// False where the workload saves nothing for the backward: that pass is then empty.
   bool has_backward() const { return buffers_.workload.snapshot != SnapshotFormat::none; }
@@ -100,6 +101,7 @@ class SparseSession {
   LaunchContext context_;
   SparseBuffers buffers_;
   SparsePlan plan_;
+  PlantedFault* fault_;  ///< null: honest
   std::unique_ptr<Arena> arena_;
   std::map<BankKind, void*>
       pristine_;  ///< device copies of banks that came from the host, made at the first restore where memory allows

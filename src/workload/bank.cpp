@@ -3,8 +3,10 @@
 
 #include "base/error.h"
 #include "base/parallel.h"
+#include "numerics/formats.h"
 #include "workload/bank_value.h"
 #include "workload/sparse.h"
+#include "workload/special_values.h"
 
 namespace sdm {
 namespace {
@@ -33,6 +35,19 @@ void fill_random(std::uint64_t seed, Purpose bank, std::int64_t begin, std::int6
   }
 }
 
+void store_any(float value, float& out) { out = value; }
+void store_any(float value, bf16_t& out) { out = to_bf16(value); }
+
+/// The same numbers with special values among them.
+template <typename T>
+void fill_special(const SparseWorkload& workload, Purpose bank, std::int64_t begin, std::int64_t end, T* out) {
+  for (std::int64_t i = begin; i < end; ++i) {
+    const auto element = static_cast<std::uint64_t>(i);
+    const std::uint32_t word = special_word(workload.seed, bank, element, 0, 0);
+    store_any(with_special(workload.values, Allowed::any, bank_value(workload.seed, bank, element), word), *out++);
+  }
+}
+
 template <typename T>
 void fill_typed(const SparseWorkload& workload, const SparseInputs& inputs, BankKind kind, std::int64_t first,
                 std::int64_t count, T* out, Parallel& threads) {
@@ -47,9 +62,11 @@ void fill_typed(const SparseWorkload& workload, const SparseInputs& inputs, Bank
       for (std::int64_t i = begin; i < end; ++i) store(from[i], out[i]);
     } else if (zero) {
       std::memset(out + begin, 0, static_cast<std::size_t>(end - begin) * sizeof(T));
+    } else if (const Purpose bank = memory ? Purpose::memory_bank : Purpose::gradient_bank;
+               workload.values == Values::ordinary) {
+      fill_random(workload.seed, bank, first + begin, first + end, out + begin);
     } else {
-      fill_random(workload.seed, memory ? Purpose::memory_bank : Purpose::gradient_bank, first + begin, first + end,
-                  out + begin);
+      fill_special(workload, bank, first + begin, first + end, out + begin);
     }
   });
 }

@@ -5,10 +5,12 @@
 #include "base/error.h"
 #include "base/parallel.h"
 #include "base/rng.h"
+#include "numerics/formats.h"
 #include "workload/bank_value.h"
 #include "workload/captured.h"
 #include "workload/slots.h"
 #include "workload/sparse.h"
+#include "workload/special_values.h"
 
 namespace sdm {
 namespace {
@@ -44,6 +46,19 @@ void fill_strengths(const TokenAt& at, Purpose purpose, DType dtype, std::span<f
 // than -x: never a negative zero.
 float decay_of(std::uint32_t word) { return (word & 15) == 0 ? 0.0f : 0.0f - 0.1f * unit(word); }
 
+/// Special values in place of some of a token's numbers, where the workload asks for them.
+void spoil_row(const SparseWorkload& workload, const TokenAt& at, Purpose purpose, Allowed allowed,
+               std::span<float> row) {
+  if (workload.values == Values::ordinary) return;
+  const bool narrow =
+      (purpose == Purpose::write_strength || purpose == Purpose::read_strength) && workload.value_dtype == DType::bf16;
+  for (std::size_t i = 0; i < row.size(); ++i) {
+    const float value =
+        with_special(workload.values, allowed, row[i], special_word(at.seed, purpose, i, at.token, at.stream));
+    row[i] = narrow ? from_bf16(to_bf16(value)) : value;
+  }
+}
+
 template <typename T>
 std::span<T> row_of(std::vector<T>& array, std::int64_t row, std::int64_t width) {
   return std::span<T>(array).subspan(static_cast<std::size_t>(row * width), static_cast<std::size_t>(width));
@@ -65,6 +80,28 @@ void draw_rows(const SlotLaw& law, Purpose purpose, const TokenAt& at, std::int6
                SlotScratch& scratch) {
   law.draw(purpose, at.stream, at.token, out, scratch);
   for (std::int32_t& index : out) index += static_cast<std::int32_t>(at.stream * slots);
+}
+
+/// Everything of token row `row` but its slots.
+void draw_numbers(const SparseWorkload& workload, const TokenAt& at, std::int64_t row, std::int64_t gates,
+                  SparseInputs& inputs) {
+  const auto draw = [&](std::vector<float>& array, std::int64_t width, Purpose purpose, Allowed allowed, auto&& fill) {
+    const std::span<float> out = row_of(array, row, width);
+    fill(out, purpose);
+    spoil_row(workload, at, purpose, allowed, out);
+  };
+  const auto strengths = [&](std::span<float> out, Purpose purpose) {
+    fill_strengths(at, purpose, workload.value_dtype, out);
+  };
+  const auto by = [&](float (*convert)(std::uint32_t)) {
+    return [&at, convert](std::span<float> out, Purpose purpose) { fill_row(at, purpose, out, convert); };
+  };
+  draw(inputs.k, workload.writes, Purpose::write_strength, Allowed::any, strengths);
+  draw(inputs.q, workload.reads, Purpose::read_strength, Allowed::any, strengths);
+  draw(inputs.g, gates, Purpose::decay, Allowed::not_above_zero, by(decay_of));
+  draw(inputs.v, workload.head_dim, Purpose::value, Allowed::any, by(signed_unit));
+  draw(inputs.beta, 1, Purpose::write_gate, Allowed::from_zero, by(unit));
+  draw(inputs.d_reading, workload.head_dim, Purpose::d_reading, Allowed::any, by(signed_unit));
 }
 
 TokenAt token_at(const SparseWorkload& workload, std::int64_t row) {
@@ -107,12 +144,7 @@ SparseInputs generate_inputs(const SparseWorkload& workload, Parallel& threads) 
       if (at.token >= static_cast<std::uint32_t>(workload.tokens)) continue;  // padding keeps its zeros
       draw_rows(law, Purpose::write_slots, at, workload.slots, row_of(inputs.k_idx, row, workload.writes), scratch);
       draw_rows(law, Purpose::read_slots, at, workload.slots, row_of(inputs.q_idx, row, workload.reads), scratch);
-      fill_strengths(at, Purpose::write_strength, workload.value_dtype, row_of(inputs.k, row, workload.writes));
-      fill_strengths(at, Purpose::read_strength, workload.value_dtype, row_of(inputs.q, row, workload.reads));
-      fill_row(at, Purpose::decay, row_of(inputs.g, row, gates), decay_of);
-      fill_row(at, Purpose::value, row_of(inputs.v, row, workload.head_dim), signed_unit);
-      fill_row(at, Purpose::write_gate, row_of(inputs.beta, row, 1), unit);
-      fill_row(at, Purpose::d_reading, row_of(inputs.d_reading, row, workload.head_dim), signed_unit);
+      draw_numbers(workload, at, row, gates, inputs);
     }
   });
   return inputs;

@@ -20,6 +20,15 @@ constexpr std::string_view name_of(SnapshotFormat format) {
 /// One log-decay per token, or one per write entry.
 enum class Gate : std::uint8_t { token, write };
 
+/// Which numbers the inputs hold. Anything but ordinary is to prove that host and device agree on such numbers
+/// (docs/determinism.md); the fp64 oracle does not take infinities and NaN.
+enum class Values : std::uint8_t {
+  ordinary,
+  tiny,      ///< every second number a subnormal or a signed zero
+  infinite,  ///< one number in 64 an infinity, and subnormals and signed zeros
+  nan        ///< one number in 64 a NaN of any sign and payload, and all of the above
+};
+
 /// Where slots come from. Within a token slots are always distinct, for writes and for reads.
 struct Distribution {
   enum class Kind : std::uint8_t { uniform, zipf, hot, sequential, product_key, replay };
@@ -48,6 +57,7 @@ struct SparseWorkload {
   bool final_bank_gradient = false;  ///< the backward starts from a random d_final_bank instead of zero
   Distribution distribution;
   std::uint64_t seed = 1;
+  Values values = Values::ordinary;
 
   std::int32_t steps() const { return (tokens + chunk - 1) / chunk; }
   std::int64_t chunks() const { return std::int64_t{steps()} * streams; }

@@ -38,6 +38,7 @@ class TempFolder {
   TempFolder(const TempFolder&) = delete;
   TempFolder& operator=(const TempFolder&) = delete;
 
+  const fs::path& path() const { return path_; }
   fs::path operator/(const std::string& name) const { return path_ / name; }
   std::string file(const std::string& name, const std::string& text) const {
     spill(path_ / name, text);
@@ -53,10 +54,12 @@ struct Outcome {
   std::string out, err;
 };
 
-/// sdm-bench with arguments; stdout and stderr go to files.
+/// sdm-bench with arguments; stdout and stderr go to files. `prepare` runs in the child before the program starts:
+/// system calls only.
 class Process {
  public:
-  explicit Process(std::vector<std::string> arguments, const std::vector<std::string>& environment = {}) {
+  explicit Process(std::vector<std::string> arguments, const std::vector<std::string>& environment = {},
+                   void (*prepare)() = nullptr) {
     arguments.insert(arguments.begin(), SDM_BENCH_PATH);
     std::vector<char*> argv;
     for (std::string& argument : arguments) argv.push_back(argument.data());
@@ -67,11 +70,13 @@ class Process {
     ::dup2(::open(out.c_str(), O_CREAT | O_WRONLY, 0600), STDOUT_FILENO);
     ::dup2(::open(err.c_str(), O_CREAT | O_WRONLY, 0600), STDERR_FILENO);
     for (const std::string& setting : environment) ::putenv(const_cast<char*>(setting.c_str()));
+    if (prepare) prepare();
     ::execv(argv[0], argv.data());
     ::_exit(127);
   }
 
   void signal(int number) const { ::kill(child_, number); }
+  pid_t id() const { return child_; }
 
   Outcome wait() {
     int status = 0;

@@ -8,6 +8,27 @@
 
 namespace sdm::test {
 
+/// Runs the recorded launches again.
+class PretendRecording final : public Recording {
+ public:
+  explicit PretendRecording(std::function<void()> body) : body_(std::move(body)) {}
+  void replay() override { body_(); }
+
+ private:
+  std::function<void()> body_;
+};
+
+/// A load of nothing; `lasts` as told.
+class PretendLoad final : public Load {
+ public:
+  explicit PretendLoad(bool lasts) : lasts_(lasts) {}
+  std::string describe() const override { return "a pretended load"; }
+  bool lasting() const override { return lasts_; }
+
+ private:
+  bool lasts_;
+};
+
 /// The host in the clothes of a GPU: it reports a device, so plans pick variants and checks download what they compare.
 /// Its variants are host functions (see as_variant).
 class PretendDevice final : public Backend {
@@ -33,7 +54,12 @@ class PretendDevice final : public Backend {
   void reset_marks() override { host_->reset_marks(); }
   void flush_l2() override {}
   double clock_share() const override { return 1; }
-  std::unique_ptr<Recording> record(const std::function<void()>&) override { return nullptr; }
+  /// As a stream capture: the body is not run by recording it.
+  std::unique_ptr<Recording> record(const std::function<void()>& body) override {
+    return std::make_unique<PretendRecording>(body);
+  }
+  std::unique_ptr<Load> start_load(LoadKind) override { return std::make_unique<PretendLoad>(loads_last); }
+  bool loads_last = true;
 
  private:
   Device device_{.compute_capability = 90, .multiprocessors = 132};

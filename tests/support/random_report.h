@@ -60,10 +60,21 @@ class RandomReport {
     if (coin())
       out.facts =
           WorkloadFacts{wide(), wide(), wide(), wide(), positive(), positive(), wide(), wide(), wide(), positive()};
+    if (coin()) out.determinism = determinism();
     return out;
   }
 
  private:
+  Determinism determinism() {
+    Determinism out;
+    const auto level = [this] { return static_cast<DeterminismLevel>(below(5)); };
+    for (int i = below(4); i > 0; --i) out.stages.push_back({text(), text(), coin(), level(), text()});
+    for (int i = below(4); i > 0; --i) out.evidence.push_back({text(), level(), coin()});
+    for (int i = below(3); i > 0; --i)
+      out.prices.push_back({text(), text(), text(), text(), positive(), positive(), coin()});
+    return out;
+  }
+
   int below(int n) { return static_cast<int>(random_() % static_cast<unsigned>(n)); }
   bool coin() { return below(2) == 0; }
   double positive() { return std::ldexp(std::uniform_real_distribution<double>(1, 2)(random_), below(60) - 20); }

@@ -121,6 +121,33 @@ TEST(DenseLayout, StoredAccumulatorsLieAsTheCopyEngineReadsThem) {
   EXPECT_EQ(m.memory, expected);
 }
 
+/// Fields of a tcgen05 instruction descriptor, read back by their bits.
+TEST(DenseLayout, InstructionsOfTensorMemoryProductsSayTheirShapes) {
+  const auto field = [](std::uint32_t word, int first, int bits) { return word >> first & ((1u << bits) - 1); };
+  for (const bool bf16 : {false, true})
+    for (const int rows : {64, 128})
+      for (const int columns : {64, 128, 256})
+        for (const bool down_a : {false, true})
+          for (const bool down_b : {false, true}) {
+            const std::uint32_t word = product_instruction(bf16, rows, columns, down_a, down_b);
+            EXPECT_EQ(field(word, 0, 4), 0u) << "dense, not saturating";
+            EXPECT_EQ(field(word, 4, 2), 1u) << "fp32 accumulators";
+            EXPECT_EQ(field(word, 7, 3), bf16 ? 1u : 0u);
+            EXPECT_EQ(field(word, 10, 3), bf16 ? 1u : 0u);
+            EXPECT_EQ(field(word, 13, 2), 0u) << "nothing negated";
+            EXPECT_EQ(field(word, 15, 1), down_a ? 1u : 0u);
+            EXPECT_EQ(field(word, 16, 1), down_b ? 1u : 0u);
+            EXPECT_EQ(field(word, 17, 6) * 8, static_cast<std::uint32_t>(columns));
+            EXPECT_EQ(field(word, 24, 5) * 16, static_cast<std::uint32_t>(rows));
+            EXPECT_EQ(field(word, 29, 3), 0u);
+          }
+  const std::uint64_t descriptor = tensor_descriptor(along_rows(kStart, 64, 0, 1));
+  EXPECT_EQ(descriptor >> 46 & 7, 1u) << "version";
+  EXPECT_EQ(descriptor >> 49 & 0xfff, 0u) << "base offset, mode, reserved";
+  EXPECT_EQ(descriptor >> 61, 2u) << "128-byte swizzle";
+  EXPECT_EQ((descriptor & 0x3fff) * 16, kStart + 32u);
+}
+
 /// A warp's 16-byte accesses to eight rows of one matrix hit every bank once.
 TEST(DenseLayout, EightRowsOfAChunkSpreadOverAllBanks) {
   for (int chunk = 0; chunk < 8; ++chunk) {
@@ -142,7 +169,7 @@ void expect_layout() {
   }
   EXPECT_EQ(L::d_out % 1024, 0);
   EXPECT_EQ(L::barrier(0), L::gates(L::kStages));
-  EXPECT_LE(L::barrier(2 * L::kStages + 2), L::kBytes);
+  EXPECT_LE(L::barrier(2 * L::kStages + 7), L::kBytes);  // those of tcgen05 and the address of its tensor memory
 }
 
 TEST(DenseLayout, EveryShapeFitsAndNothingOverlaps) {

@@ -32,11 +32,19 @@ struct RunOf {
 constexpr DenseWorkload kSmall{.batch = 2, .tokens = 256, .heads = 2, .key_dim = 64, .value_dim = 128, .seed = 5};
 
 std::vector<DenseWorkload> shapes() {
-  std::vector<DenseWorkload> all = {kSmall, kSmall, kSmall, kSmall, kSmall};
-  all[1].io_dtype = DType::f16;
-  all[2].key_dim = 128, all[2].batch = 1, all[2].seed = 7;
-  all[3].initial_state = false, all[3].tokens = 64;
-  all[4].value_dim = 192, all[4].heads = 1, all[4].tokens = 512, all[4].io_dtype = DType::f16, all[4].seed = 11;
+  std::vector<DenseWorkload> all;
+  for (const DType io : {DType::bf16, DType::f16})
+    for (const int key_dim : {64, 128})
+      for (const int value_dim : {64, 192, 320})
+        all.push_back({.tokens = 192,
+                       .heads = 1,
+                       .key_dim = key_dim,
+                       .value_dim = value_dim,
+                       .io_dtype = io,
+                       .seed = static_cast<std::uint64_t>(key_dim + value_dim)});
+  all.push_back(kSmall);
+  all.push_back({.tokens = 64, .heads = 2, .initial_state = false});
+  all.push_back({.tokens = 1024, .heads = 1, .dq = DqMode::off, .seed = 11});
   return all;
 }
 

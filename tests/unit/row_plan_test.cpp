@@ -8,6 +8,7 @@
 #include <set>
 #include <vector>
 
+#include "kernels/gather/gather.h"
 #include "kernels/gather_grad/gather_grad.h"
 
 namespace sdm {
@@ -51,11 +52,12 @@ TEST(RowPlan, EveryPartHasOneRowGroup) {
     for (const DType row : {DType::bf16, DType::f32})
       for (const int groups : {1, 2, 8, 32})
         for (const int warps : {0, 1, 3, 8})
-          for (const int entries : {1, 400}) {
+          for (const auto& [entries, lanes] : {std::pair{1, 32}, {400, 32}, {1, kNarrowLanes}, {400, kNarrowLanes}}) {
             SCOPED_TRACE(testing::Message() << "D " << width << ", " << name_of(row) << ", groups " << groups
-                                            << ", warps " << warps << ", entries " << entries);
+                                            << ", warps " << warps << ", entries " << entries << ", lanes " << lanes);
             const Dims dims = dims_of(3, 5, 8, width);
-            const RowPlan plan = make_row_plan(dims, row, 1, groups, entries, warps);
+            const RowPlan plan = make_row_plan(dims, row, 1, groups, entries, warps, lanes);
+            EXPECT_TRUE(!plan.slice_major || plan.vec == 1 || plan.lanes() <= lanes);
             EXPECT_EQ(plan.slice_major, entries > 1 && plan.slices > 1);
             EXPECT_EQ(plan.threads % 32, 0);
             EXPECT_LE(plan.threads, kMaxRowThreads);
@@ -63,6 +65,18 @@ TEST(RowPlan, EveryPartHasOneRowGroup) {
             EXPECT_LE(plan.shared_bytes(), 48u * 1024);  // no opt-in needed on any GPU
             expect_owned_once(dims, 1, plan);
           }
+}
+
+TEST(RowPlan, PartsComeFromShapesAlone) {
+  Dims dims = dims_of(1, 256, 4096, 1024);
+  dims.writes = dims.reads = 128, dims.slots = 65536;
+  for (const int streams : {1, 8, 500}) {
+    dims.streams = streams;
+    EXPECT_EQ(gather::groups_for(dims, DType::bf16), 4) << "rows of several slices return: more threads a slice";
+    EXPECT_EQ(gather_grad::groups_for(dims, DType::bf16), 1);
+  }
+  dims.slots = 1 << 20;
+  EXPECT_EQ(gather::groups_for(dims, DType::bf16), 1) << "rows do not return";
 }
 
 TEST(RowPlan, SlicesCoverTheRowAndAreTheDotPlanes) {

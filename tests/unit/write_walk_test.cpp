@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <random>
 #include <vector>
 
@@ -85,15 +86,28 @@ TEST(WriteWalk, EveryGroupHasOneOwner) {
 
 std::uint32_t next(std::mt19937& rng) { return static_cast<std::uint32_t>(rng()); }
 
+/// The codes of quotient `q` must be those of the exact one.
+void expect_codes_of(float x, float q, float exact, bool fp8) {
+  if (fp8)
+    ASSERT_EQ(int{to_e4m3(q)}, int{to_e4m3(exact)}) << std::hexfloat << x << " gives " << q << ", exact " << exact;
+  else
+    ASSERT_EQ(write::int4_bits(q), static_cast<unsigned>(to_int4(exact)) & 0xfu)
+        << std::hexfloat << x << " gives " << q << ", exact " << exact;
+}
+
 void expect_same_codes(float x, float amax) {
-  const write::RowScale fp8 = write::make_row_scale(amax, kFp8Limit), int4 = write::make_row_scale(amax, kInt4Limit);
-  const float q = write::quotient(x, fp8);
-  ASSERT_EQ(int{to_e4m3(q)}, int{to_e4m3(x / fp8.scale)}) << x << " / " << fp8.scale;
-  if (std::fabs(x / fp8.scale) >= 0x1p-11f) {
-    ASSERT_EQ(bits_of(q), bits_of(x / fp8.scale)) << x << " / " << fp8.scale;
+  for (const bool fp8 : {true, false}) {
+    const write::RowScale row = write::make_row_scale(amax, fp8 ? kFp8Limit : kInt4Limit);
+    const float exact = x / row.scale, q = write::quotient(x, row);
+    expect_codes_of(x, q, exact, fp8);
+    if (std::fabs(exact) >= 0x1p-11f) {
+      ASSERT_EQ(bits_of(q), bits_of(exact)) << x << " / " << row.scale;
+    }
+    if (!std::isfinite(x) || !write::quick_scale(row.scale)) continue;
+    const float quick = write::quick_quotient(x, write::make_reciprocal(row.scale));
+    expect_codes_of(x, quick, exact, fp8);
+    ASSERT_EQ(std::signbit(quick), std::signbit(x)) << x << " / " << row.scale;
   }
-  ASSERT_EQ(write::int4_bits(write::quotient(x, int4)), static_cast<unsigned>(to_int4(x / int4.scale)) & 0xfu)
-      << x << " / " << int4.scale;
 }
 
 TEST(WriteQuotient, EveryBf16AgainstManyScales) {
@@ -119,6 +133,46 @@ TEST(WriteQuotient, FloatsNearAndFarFromTheLargest) {
         bits_of(amax) - std::min<std::uint32_t>(bits_of(amax), next(rng) >> (1 + next(rng) % 30));
     expect_same_codes(float_of(magnitude | (next(rng) & 0x80000000u)), amax);
   }
+}
+
+/// x near b * scale for every midpoint b of the format, the only places where a quotient that is slightly off could
+/// change a code; among the scales many just within what quick_scale takes.
+void expect_same_codes_near_midpoints(bool fp8, std::uint32_t seed) {
+  std::mt19937 rng(seed);
+  for (int trial = 0; trial < 400'000; ++trial) {
+    const std::uint32_t multiple = (127u << 23) + (next(rng) % 8u << 20);  // 1 <= scale < 2
+    const std::uint32_t off = 64u + (next(rng) >> (12 + next(rng) % 20));
+    const std::uint32_t side = next(rng) % 3u;
+    const float scale = float_of(side == 0 ? multiple : (side == 1 ? multiple + off : multiple + (1u << 20) - off));
+    if (!write::quick_scale(scale)) continue;
+    const std::uint32_t code = next(rng) % 126u;
+    const float b =
+        fp8 ? 0.5f * (from_e4m3(static_cast<std::uint8_t>(code)) + from_e4m3(static_cast<std::uint8_t>(code + 1)))
+            : static_cast<float>(code % 7u) + 0.5f;
+    const float x = float_of(bits_of(b * scale) + next(rng) % 5u - 2u);
+    expect_codes_of(x, write::quick_quotient(x, write::make_reciprocal(scale)), x / scale, fp8);
+  }
+}
+
+TEST(WriteQuotient, QuickQuotientsNearMidpoints) {
+  const std::uint32_t seed = 4242;
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  for (const bool fp8 : {true, false}) expect_same_codes_near_midpoints(fp8, seed);
+}
+
+TEST(WriteQuotient, AnExcludedScaleWouldGiveAnotherCode) {
+  const float x = 0x1.6bfffcp-6f, scale = 0x1.bffffap+0f;
+  EXPECT_FALSE(write::quick_scale(scale));
+  EXPECT_NE(to_e4m3(write::quick_quotient(x, write::make_reciprocal(scale))), to_e4m3(x / scale));
+}
+
+TEST(WriteQuotient, QuickRowScaleOfEveryMagnitude) {
+  const std::uint32_t stride = std::getenv("SDM_EXHAUSTIVE") != nullptr ? 1u : 977u;
+  for (const float limit : {kFp8Limit, kInt4Limit})
+    for (std::uint64_t bits = 0; bits <= 0x7f800000u; bits += bits < 0x7f7ffc00u ? stride : 1u) {
+      const float amax = float_of(static_cast<std::uint32_t>(bits));
+      ASSERT_EQ(bits_of(write::quick_row_scale(amax, limit)), bits_of(row_scale(amax, limit))) << std::hexfloat << amax;
+    }
 }
 
 TEST(WriteQuotient, RowsWithInfinitiesAndZeros) {

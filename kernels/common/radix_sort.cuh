@@ -3,35 +3,12 @@
 // items and ranks them 32 at a time by matching digits across lanes, so that equal digits keep their order.
 #include <cstdint>
 
-#include "kernels/common/entry_values.cuh"
+#include "kernels/common/bucket_sort.cuh"
 
 namespace sdm::device {
 
 inline constexpr int kSortDigitBits = 8;
 inline constexpr int kSortDigits = 1 << kSortDigitBits;
-
-struct SortItem {
-  std::uint32_t key, entry;
-};
-
-/// Keys rest where they are, by entry; only the 16-bit order moves: 4 bytes an item and the keys.
-template <typename Key>
-struct KeyedOrder {
-  const Key* key;      // [items] by entry
-  std::uint16_t* in;   // [items] the order before a pass
-  std::uint16_t* out;  // [items] the order after it
-  __device__ __forceinline__ SortItem get(int i) const {
-    const std::uint32_t entry = in[i];
-    return {key[entry], entry};
-  }
-  __device__ __forceinline__ void put(int i, const SortItem& item) const {
-    out[i] = static_cast<std::uint16_t>(item.entry);
-  }
-  __device__ __forceinline__ void swap() {
-    std::uint16_t* const was_in = in;
-    in = out, out = was_in;
-  }
-};
 
 /// Keys travel with their entries: reads stay coalesced where the lists lie in global memory.
 struct PairList {

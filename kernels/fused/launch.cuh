@@ -14,6 +14,7 @@ int resident_ctas(void (*kernel)(Args), std::size_t shared_bytes) {
   int ctas = 0;
   if (error == cudaSuccess)
     error = cudaOccupancyMaxActiveBlocksPerMultiprocessor(&ctas, function, kThreads, shared_bytes);
+  if (error != cudaSuccess) (void)cudaGetLastError();  // reported here, not by the next launch
   return error == cudaSuccess ? ctas : -static_cast<int>(error);
 }
 

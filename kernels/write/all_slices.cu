@@ -136,15 +136,15 @@ struct OwnGroups {
   }
 };
 
-/// Asks the L2 for the row of the lowest group of `own`, if any.
+/// Asks the L2 for the row, at most its first 8 KiB, of the lowest group of `own`, if any.
 template <typename S>
 __device__ __forceinline__ void prefetch_row(const Params& p, unsigned own, const uint4& record) {
-  constexpr int kGranule = 64;  // what the L2 fetches at least
+  constexpr std::uint32_t kGranule = 64, kMost = 8192;  // the L2 fetches a granule at least
   if (own == 0) return;
   const auto slot = static_cast<std::int32_t>(__shfl_sync(~0u, record.y, device::lowest_bit(own, 0)));
   const std::uint32_t bytes = static_cast<std::uint32_t>(p.dims.head_dim) * sizeof(typename S::T);
   const auto* row = reinterpret_cast<const char*>(row_at(static_cast<typename S::T*>(p.bank.data), slot, bytes));
-  for (std::uint32_t at = kGranule * (threadIdx.x & 31); at < bytes; at += kGranule * 32)
+  for (std::uint32_t at = kGranule * (threadIdx.x & 31); at < min(bytes, kMost); at += kGranule * 32)
     asm volatile("prefetch.global.L2 [%0];" ::"l"(row + at) : "memory");
 }
 

@@ -24,7 +24,7 @@ extern const Variant<Params> direct;      ///< one column slice a lane group
 extern const Variant<Params> direct2;     ///< two slices a warp, bf16
 extern const Variant<Params> cluster;     ///< quantized wide rows: row maxima exchanged within a cluster (sm_90)
 extern const Variant<Params> all_slices;  ///< quantized rows of any width on any GPU: a warp walks whole rows
-extern const Variant<Params> ring;        ///< base rows through a shared-memory ring
+extern const Variant<Params> ring;        ///< base rows through a shared-memory ring; quantizes rows of one block
 extern const Variant<Params> stream;      ///< raw snapshot rows by bulk stores (sm_90)
 extern const Variant<Params> atomic;      ///< baseline with float atomics: approximate, only by name
 

@@ -2,10 +2,11 @@
 #include <gtest/gtest.h>
 
 #include <random>
-#include <set>
 
+#include "base/error.h"
 #include "kernels/fused/team.h"
 #include "pipeline/sparse_bind.h"
+#include "run/sparse_session.h"
 
 namespace sdm::fused {
 namespace {
@@ -157,6 +158,16 @@ TEST_F(FusedRefusal, SaysWhyInNumbers) {
   EXPECT_NE(forward().find("at most 128 columns, not 256"), std::string::npos) << forward();
   w.head_dim = 128, w.grad_dtype = DType::f32;
   EXPECT_NE(backward().find("fp8 and int4"), std::string::npos) << backward();
+}
+
+TEST_F(FusedRefusal, TheHostHasNoFusedMode) {
+  w.streams = 1, w.tokens = 8, w.chunk = 4, w.writes = w.reads = 2, w.head_dim = 8, w.slots = 16;
+  Parallel threads(1);
+  const std::unique_ptr<Backend> host = make_host_backend();
+  const SparseInputs inputs = generate_inputs(w, threads);
+  SparseSession session(w, inputs, *host, threads, {});
+  EXPECT_THROW(session.set_launch(LaunchMode::fused), Unsupported);
+  EXPECT_NO_THROW(session.set_launch(LaunchMode::automatic));
 }
 
 }  // namespace

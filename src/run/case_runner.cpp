@@ -89,6 +89,7 @@ class SparseCaseRunner {
     result_.passes = measured.passes;
     result_.stages = measured.stages;
     add_bandwidth(session.buffers());
+    if (!env_.checks) return;
     phase("verify after timing");
     const std::string loose = variants_of(session, Guarantee::approximate);
     const std::string where =

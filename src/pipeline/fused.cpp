@@ -57,6 +57,13 @@ std::string refuse_fused(const SparsePlan& plan, const SparseBuffers& buffers, c
   return reason;
 }
 
+bool fused_pays(const SparseBuffers& buffers) {
+  const Dims& dims = buffers.dims;
+  const std::int64_t step_bytes = std::int64_t{dims.streams} * dims.write_positions() * dims.head_dim *
+                                  static_cast<std::int64_t>(size_of(buffers.bank.dtype));
+  return dims.chunk <= 64 && step_bytes >= std::int64_t{8} << 20;
+}
+
 std::string describe_fused(const SparseBuffers& buffers, const LaunchContext& context) {
   std::string text = "forward " + fused::describe(bind_forward(buffers, nullptr), context);
   if (has_backward(buffers)) text += "; backward " + fused::describe(bind_backward(buffers, nullptr), context);

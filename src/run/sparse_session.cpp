@@ -66,6 +66,7 @@ SparseSession::SparseSession(const SparseWorkload& workload, const SparseInputs&
       backend_(backend),
       threads_(threads),
       context_(backend.launch_context()),
+      all_automatic_(std::all_of(variants.begin(), variants.end(), [](const auto& v) { return v.second == "auto"; })),
       buffers_(workload),
       plan_(make_plan(variants, buffers_, backend.device(), stages)),
       fault_(stages.fault) {
@@ -170,13 +171,21 @@ void SparseSession::set_launch(LaunchMode mode) {
   if (mode == LaunchMode::fused)
     if (const std::string reason = refuse_fused(plan_, buffers_, context_); !reason.empty())
       throw Unsupported(fmt::format("launch mode fused refuses this case: {}", reason));
-  fused_ = mode == LaunchMode::fused;
+  launch_ = mode;
+  fused_ = mode == LaunchMode::fused || (mode == LaunchMode::automatic && automatically_fused());
   if (fused_ && !counters_)
     counters_ = static_cast<std::uint32_t*>(backend_.allocate(fused::counter_bytes(buffers_.dims)));
   context_.dependent_launch =
       dependent_possible && mode != LaunchMode::eager && mode != LaunchMode::plan && mode != LaunchMode::graph;
   recorded_ = device && (mode == LaunchMode::graph || mode == LaunchMode::automatic || mode == LaunchMode::fused);
   recordings_.clear();
+}
+
+/// A variant or geometry that was asked for is one of the stages' own kernels: then these must run.
+bool SparseSession::automatically_fused() const {
+  const Geometry& asked = context_.geometry;
+  return backend_.device() && all_automatic_ && asked.tile == 0 && asked.warps == 0 && asked.depth == 0 &&
+         fused_pays(buffers_) && refuse_fused(plan_, buffers_, context_).empty();
 }
 
 std::string SparseSession::launch_name() const {

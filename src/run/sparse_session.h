@@ -43,8 +43,9 @@ class SparseSession {
   void restore_banks();
 
   void run(Pass pass, StageObserver* observer = nullptr) { run_only(pass, {}, observer); }
-  /// How passes are launched from now on; bits never change. `automatic`: a graph, of dependent launches where the
-  /// device has them. Throws Unsupported with the reason where the backend (or, in mode fused, the case) cannot.
+  /// How passes are launched from now on; bits never change. `automatic`: fused where that pays (fused_pays), else a
+  /// graph, of dependent launches where the device has them. Throws Unsupported with the reason where the backend (or,
+  /// in mode fused, the case) cannot.
   void set_launch(LaunchMode mode);
   /// In words, for the result.
   std::string launch_name() const;
@@ -78,7 +79,7 @@ class SparseSession {
   const Geometry& geometry() const { return context_.geometry; }
   void set_geometry(const Geometry& geometry) {
     context_.geometry = geometry;
-    recordings_.clear();
+    set_launch(launch_);
   }
   /// Reads the bank's initial contents of elements [first, first+count) in its own dtype.
   void initial_bank(BankKind kind, std::int64_t first, std::int64_t count, void* out) const;
@@ -88,17 +89,20 @@ class SparseSession {
  private:
   void load_bank(const Tensor& tensor, BankKind kind);
   void launch_pass(Pass pass, std::string_view stage, StageObserver* observer);
+  bool automatically_fused() const;
   void launch_fused(Pass pass);
   void generate_bank(const Tensor& tensor, BankKind kind);
 
   const SparseInputs& inputs_;
   Backend& backend_;
-  bool recorded_ = false;              ///< passes are recorded once and replayed
-  bool fused_ = false;                 ///< the steps of a pass are one kernel
-  std::uint32_t* counters_ = nullptr;  ///< device memory of the fused kernels, made when first needed
+  bool recorded_ = false;                  ///< passes are recorded once and replayed
+  LaunchMode launch_ = LaunchMode::eager;  ///< as asked for
+  bool fused_ = false;                     ///< the steps of a pass are one kernel
+  std::uint32_t* counters_ = nullptr;      ///< device memory of the fused kernels, made when first needed
   std::map<Pass, std::unique_ptr<Recording>> recordings_;
   Parallel& threads_;
   LaunchContext context_;
+  bool all_automatic_;  ///< no variant was asked for by name
   SparseBuffers buffers_;
   SparsePlan plan_;
   PlantedFault* fault_;  ///< null: honest

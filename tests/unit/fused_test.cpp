@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "kernels/fused/team.h"
+#include "pipeline/fused.h"
 #include "pipeline/sparse_bind.h"
 #include "run/sparse_session.h"
 
@@ -168,6 +169,24 @@ TEST_F(FusedRefusal, TheHostHasNoFusedMode) {
   SparseSession session(w, inputs, *host, threads, {});
   EXPECT_THROW(session.set_launch(LaunchMode::fused), Unsupported);
   EXPECT_NO_THROW(session.set_launch(LaunchMode::automatic));
+}
+
+/// The shapes of configs/h200_perf.json, and `default` with fewer and more streams.
+TEST(FusedPays, WhereItWasMeasuredToWin) {
+  const auto pays = [](int streams, int chunk, int writes, int head_dim, DType bank) {
+    SparseWorkload w;
+    w.streams = streams, w.tokens = 512, w.chunk = chunk, w.writes = w.reads = writes, w.head_dim = head_dim;
+    w.bank_dtype = w.grad_dtype = bank;
+    return fused_pays(SparseBuffers(w));
+  };
+  EXPECT_TRUE(pays(8, 64, 64, 128, DType::bf16));
+  EXPECT_FALSE(pays(8, 128, 64, 120, DType::bf16));
+  EXPECT_FALSE(pays(8, 256, 128, 1024, DType::bf16));
+  EXPECT_TRUE(pays(8, 64, 64, 1024, DType::bf16));
+  EXPECT_TRUE(pays(4, 64, 64, 960, DType::bf16));
+  EXPECT_TRUE(pays(8, 64, 64, 128, DType::f32));
+  EXPECT_FALSE(pays(2, 64, 64, 128, DType::bf16));
+  EXPECT_TRUE(pays(32, 64, 64, 128, DType::bf16));
 }
 
 }  // namespace

@@ -2,9 +2,9 @@
 """How the H200 times of a result compare with the published kernels' (spec of the operator, measured on an H200 with launches
 replayed as one graph): a Markdown table, microseconds of a whole pass, ratio = published / ours.
 
-  published_ratios.py RESULT.json
+  published_ratios.py RESULT.json...
 
-RESULT is a run of configs/h200_perf.json with timing per stage, hot L2, perhaps swept over workload.snapshot.
+Results are runs of configs/h200_perf.json with timing per stage, hot L2, perhaps swept over workload.snapshot.
 """
 import json
 import sys
@@ -23,10 +23,10 @@ PUBLISHED = {
 }
 
 
-def medians(report):
+def medians(reports):
     """(shape, snapshot, stage) -> (microseconds, variant, percent of roof)"""
     found = {}
-    for case in report["cases"]:
+    for case in (case for report in reports for case in report["cases"]):
         shape = case["id"].split("/")[1]
         for stage in case["stages"]:
             if stage["l2"] == "hot" and stage["median_us"]:
@@ -42,10 +42,13 @@ def cell(published, ours):
 
 
 def main():
-    if len(sys.argv) != 2:
+    if len(sys.argv) < 2:
         sys.exit(__doc__)
-    with open(sys.argv[1], encoding="utf-8") as file:
-        found = medians(json.load(file))
+    reports = []
+    for path in sys.argv[1:]:
+        with open(path, encoding="utf-8") as file:
+            reports.append(json.load(file))
+    found = medians(reports)
     print("| stage, saving | " + " | ".join(SHAPES) + " |")
     print("|---" * (len(SHAPES) + 1) + "|")
     for (stage, snapshot), published in PUBLISHED.items():

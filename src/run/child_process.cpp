@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/text.h"
 
 namespace sdm {
 namespace {
@@ -23,7 +24,7 @@ using Seconds = std::chrono::duration<double>;
 constexpr double kInterruptGrace = 5;
 
 [[noreturn]] void fail(const char* what) {
-  throw UserError(fmt::format("cannot start a process for a case: {}: {}", what, std::strerror(errno)));
+  throw UserError(fmt::format("cannot start a process: {}: {}", what, std::strerror(errno)));
 }
 
 /// A file without a name, in memory.
@@ -132,7 +133,25 @@ class Child {
   bool killed_ = false;
 };
 
+/// The last line that says something.
+std::string last_line(std::string text) {
+  while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.pop_back();
+  const std::size_t begin = text.rfind('\n');
+  std::string line = begin == std::string::npos ? text : text.substr(begin + 1);
+  if (line.starts_with("sdm-bench: ")) line.erase(0, 11);
+  return shorten(line, 300);
+}
+
 }  // namespace
+
+std::string how_it_ended(const ChildOutcome& outcome) {
+  std::string how = fmt::format("ended with exit code {}", outcome.exit_code);
+  if (outcome.signal_number != 0)
+    how = fmt::format("was ended by signal {} ({}){}", outcome.signal_number, strsignal(outcome.signal_number),
+                      outcome.signal_number == SIGKILL ? ", which the system sends when memory runs out" : "");
+  const std::string line = last_line(outcome.err);
+  return line.empty() ? how : how + ": " + line;
+}
 
 ChildOutcome run_child(const ChildTask& task) {
   const MemoryFile in("case"), out("result"), err("log");

@@ -23,6 +23,9 @@ struct ChildOutcome {
   bool interrupted = false;  ///< a signal was passed on
 };
 
+/// "ended with exit code 2: <the last line on stderr that says something>", or by which signal.
+std::string how_it_ended(const ChildOutcome& outcome);
+
 /// Starts this executable again, waits, and collects what it wrote. The child leads a process group of its own, so that
 /// Ctrl-C on a terminal reaches it through here and once only; it dies with this process. After an interrupt it has
 /// five seconds to end by itself. Throws UserError where no process can be started.

@@ -1,93 +1,19 @@
 #include "run/fresh_process.h"
 
-#include <fcntl.h>
-#include <fmt/format.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <chrono>
 #include <csignal>
-#include <cstdlib>
-#include <cstring>
-#include <filesystem>
-#include <thread>
+#include <iterator>
 
 #include "base/error.h"
 #include "config/expand.h"
-#include "io/atomic_file.h"
 #include "report/json.h"
-
-extern char** environ;
+#include "run/child_process.h"
 
 namespace sdm {
 namespace {
 
-namespace fs = std::filesystem;
-
-/// A folder that goes away with the object.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string pattern = (fs::temp_directory_path() / "sdm-bench-XXXXXX").string();
-    if (!::mkdtemp(pattern.data())) throw UserError(fmt::format("cannot make a folder {}", pattern));
-    path_ = pattern;
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  std::string operator/(const std::string& name) const { return (path_ / name).string(); }
-
- private:
-  fs::path path_;
-};
-
-/// One config file for each config name: a file has one name.
-std::vector<std::string> write_configs(std::span<const Case> cases, const TemporaryFolder& folder) {
-  std::vector<std::string> files;
-  for (std::size_t begin = 0; begin < cases.size();) {
-    const auto name = [&](std::size_t i) { return cases[i].id.substr(0, cases[i].id.find('/')); };
-    std::size_t end = begin + 1;
-    while (end < cases.size() && name(end) == name(begin)) ++end;
-    files.push_back(folder / fmt::format("config{}.json", files.size()));
-    write_file(files.back(), effective_config_json(cases.subspan(begin, end - begin)), false);
-    begin = end;
-  }
-  return files;
-}
-
-/// Starts `words` with stdout and stderr in `log`, waits, and returns the wait status.
-int run_words(std::vector<std::string> words, const std::string& log, const std::function<bool()>& stop) {
-  std::vector<char*> argv;
-  for (std::string& word : words) argv.push_back(word.data());
-  argv.push_back(nullptr);
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, log.c_str(), O_CREAT | O_WRONLY | O_APPEND, 0600);
-  posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
-  pid_t child = -1;
-  const int error = posix_spawn(&child, words[0].c_str(), &actions, nullptr, argv.data(), environ);
-  posix_spawn_file_actions_destroy(&actions);
-  if (error != 0) throw UserError(fmt::format("{} cannot be started: {}", words[0], std::strerror(error)));
-  int status = 0;
-  for (bool told = false; ::waitpid(child, &status, WNOHANG) == 0;) {
-    if (!told && stop && stop()) ::kill(child, SIGTERM), told = true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
-  }
-  return status;
-}
-
-std::string last_line(const std::string& text) {
-  const std::size_t end = text.find_last_not_of('\n');
-  if (end == std::string::npos) return "it said nothing";
-  const std::size_t before = text.rfind('\n', end);
-  const std::size_t begin = before == std::string::npos ? 0 : before + 1;
-  return text.substr(begin, end + 1 - begin);
-}
+/// Ids are "config/case/..."
+std::string config_of(const std::string& case_id) { return case_id.substr(0, case_id.find('/')); }
 
 }  // namespace
 
@@ -100,37 +26,28 @@ std::vector<Case> cases_with_process(std::span<const Case> cases) {
   return out;
 }
 
-void FreshProcess::run() {
-  const TemporaryFolder folder;
-  const std::string result = folder / "result.json", log = folder / "log";
-  std::vector<std::string> words = {fs::read_symlink("/proc/self/exe").string(), "run"};
-  for (std::string& file : write_configs(cases_, folder)) words.push_back(std::move(file));
-  words.insert(words.end(), {"--no-checks", "--no-timing", "--quiet", "--output", result});
-  words.insert(words.end(), arguments_.begin(), arguments_.end());
-  const int status = run_words(std::move(words), log, stop_);
-  if (!fs::exists(result))
-    throw UserError(fmt::format("the fresh process {}: {}",
-                                WIFSIGNALED(status) ? fmt::format("ended by signal {}", WTERMSIG(status))
-                                                    : fmt::format("ended with code {}", WEXITSTATUS(status)),
-                                last_line(read_file(log))));
-  for (CaseResult& c : load_report(result).cases) {
-    if (c.status != CaseStatus::ok) c.digests.clear();
-    digests_[c.id] = std::move(c.digests);
-  }
+void FreshProcess::run(const std::string& config) {
+  std::vector<Case> cases;
+  std::copy_if(cases_.begin(), cases_.end(), std::back_inserter(cases),
+               [&](const Case& c) { return config_of(c.id) == config; });
+  ChildTask task{{"run", "-", "--no-checks", "--no-timing", "--quiet", "--format", "json"},
+                 effective_config_json(cases),
+                 0,
+                 [this] { return stop_ && stop_() ? SIGTERM : 0; }};
+  task.arguments.insert(task.arguments.end(), arguments_.begin(), arguments_.end());
+  const ChildOutcome outcome = run_child(task);
+  ended_[config] = how_it_ended(outcome);
+  if (outcome.exit_code < 0 || outcome.out.empty()) return;
+  for (CaseResult& c : report_from_json(outcome.out, "the fresh process").cases)
+    if (c.status == CaseStatus::ok) digests_[c.id] = std::move(c.digests);
 }
 
 const Digests& FreshProcess::digests(const std::string& case_id) {
-  if (!ran_) {
-    ran_ = true;
-    try {
-      run();
-    } catch (const UserError& error) {
-      failure_ = error.what();
-    }
-  }
-  if (!failure_.empty()) throw UserError(failure_);
+  const std::string config = config_of(case_id);
+  if (!ended_.contains(config)) run(config);
   const auto found = digests_.find(case_id);
-  if (found == digests_.end()) throw UserError(fmt::format("the fresh process did not run {}", case_id));
+  if (found == digests_.end())
+    throw UserError(fmt::format("the fresh process left no digests of {}; it {}", case_id, ended_.at(config)));
   return found->second;
 }
 

@@ -11,7 +11,7 @@
 namespace sdm {
 
 /// Runs cases again in a new process of this executable, without checks and timing, and keeps their digests. One
-/// process serves all cases, so that a GPU's context is made once.
+/// process serves all cases of a config, so that a GPU's context is made once.
 class FreshProcess {
  public:
   /// `arguments`: what the new process must be told beside the cases (device, threads, a planted fault). `stop`: true
@@ -19,18 +19,17 @@ class FreshProcess {
   FreshProcess(std::vector<Case> cases, std::vector<std::string> arguments, std::function<bool()> stop)
       : cases_(std::move(cases)), arguments_(std::move(arguments)), stop_(std::move(stop)) {}
 
-  /// Digests of one of the cases, both passes in one; the first call starts the process. Throws UserError where it
-  /// fails, with the last line that it said.
+  /// Digests of one of the cases, both passes in one; the first call for a config starts its process. Throws UserError
+  /// where that fails, with the last line that it said.
   const Digests& digests(const std::string& case_id);
 
  private:
-  void run();
+  void run(const std::string& config);
 
   std::vector<Case> cases_;
   std::vector<std::string> arguments_;
   std::function<bool()> stop_;
-  bool ran_ = false;
-  std::string failure_;
+  std::map<std::string, std::string> ended_;  ///< config -> how its process ended
   std::map<std::string, Digests> digests_;
 };
 

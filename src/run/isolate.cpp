@@ -1,11 +1,8 @@
 #include "run/isolate.h"
 
 #include <chrono>
-#include <csignal>
-#include <cstring>
 
 #include "base/error.h"
-#include "base/text.h"
 #include "config/expand.h"
 #include "report/json.h"
 #include "run/child_process.h"
@@ -15,25 +12,6 @@ namespace {
 
 /// Beyond the case's own limit, which the child keeps between phases: for starting, and for opening a GPU.
 constexpr double kGraceSeconds = 3;
-
-/// The last line that says something.
-std::string last_line(std::string text) {
-  while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.pop_back();
-  const std::size_t begin = text.rfind('\n');
-  std::string line = begin == std::string::npos ? text : text.substr(begin + 1);
-  if (line.starts_with("sdm-bench: ")) line.erase(0, 11);
-  return shorten(line, 300);
-}
-
-std::string how_it_ended(const ChildOutcome& outcome) {
-  std::string how = fmt::format("the case's process ended with exit code {}", outcome.exit_code);
-  if (outcome.signal_number != 0)
-    how = fmt::format("the case's process was ended by signal {} ({}){}", outcome.signal_number,
-                      strsignal(outcome.signal_number),
-                      outcome.signal_number == SIGKILL ? ", which the system sends when memory runs out" : "");
-  const std::string line = last_line(outcome.err);
-  return line.empty() ? how : how + ": " + line;
-}
 
 /// The child's own result, if it left one.
 bool read_result(const Case& c, const ChildOutcome& outcome, IsolatedCase& isolated) {
@@ -71,7 +49,7 @@ IsolatedCase run_case_isolated(const Case& c, const IsolateOptions& options) {
     result.reason = fmt::format("the case's time limit of {} s is over and its process did not end by itself", limit);
   } else {
     result.status = CaseStatus::error;
-    result.reason = how_it_ended(outcome);
+    result.reason = "the case's process " + how_it_ended(outcome);
   }
   return isolated;
 }

@@ -8,6 +8,8 @@
 #include "cli/options.h"
 #include "config/config.h"
 #include "config/expand.h"
+#include "io/journal.h"
+#include "report/result.h"
 
 namespace sdm {
 
@@ -52,6 +54,9 @@ std::vector<RoofPoint> roofs_for(Backend& backend, const std::vector<Case>& case
 
 /// Expands, filters and orders the cases of the options. Throws UserError, also where no case is left.
 std::vector<Case> select_cases(const CaseOptions& options);
+
+/// Writes the document of a run. Where that fails, what ran is not lost: the UserError says where it is.
+void write_result(const RunOptions& options, const Report& report, const std::string& document, const Journal& journal);
 
 /// Writes a document to a file (atomically) or to stdout. Throws UserError where not all of it could be written.
 void emit(const CommonOptions& options, const std::string& text);

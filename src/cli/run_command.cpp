@@ -240,36 +240,6 @@ bool run_isolated(const RunOptions& options, const std::vector<Case>& cases, con
   return run_all(options, cases, run_one, progress, journal, report);
 }
 
-/// A place for results that cannot be written where they were asked for: its path, empty where that fails as well.
-std::string rescue(const Report& report) {
-  std::error_code error;
-  const std::filesystem::path folder = std::filesystem::temp_directory_path(error);
-  if (error) return "";
-  std::string path = (folder / fmt::format("sdm-bench-{}.json", report.run.id)).string();
-  try {
-    write_file(path, to_json(report), false);
-  } catch (const UserError&) {
-    return "";
-  }
-  return path;
-}
-
-/// Writes the document. Where that fails, what ran is not lost: the sentence says where it is.
-void write_result(const RunOptions& options, const Report& report, const std::string& document,
-                  const Journal& journal) {
-  try {
-    emit(options.common, document);
-  } catch (const UserError& error) {
-    const std::string kept = journal.kept() ? Journal::path_for(options.common.output) : "";
-    if (!kept.empty() && journal.complete())
-      throw UserError(fmt::format("{}; the results are in {}, for sdm-bench report", error.what(), kept));
-    if (const std::string path = rescue(report); !path.empty())
-      throw UserError(fmt::format("{}; the results are in {}", error.what(), path));
-    if (kept.empty()) throw;
-    throw UserError(fmt::format("{}; those results that found room are in {}", error.what(), kept));
-  }
-}
-
 std::string what_would_run(const std::vector<Case>& cases) {
   std::string text;
   for (const Case& c : cases) text += c.id + "\n";

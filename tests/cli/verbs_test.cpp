@@ -13,8 +13,8 @@ namespace {
 using Json = nlohmann::json;
 
 TEST(Check, SaysWhatAConfigNeeds) {
-  for (const char* name : {"quickstart", "smoke", "correctness", "determinism", "determinism_cost", "planted",
-                           "h200_perf", "dense"}) {
+  for (const char* name :
+       {"quickstart", "smoke", "correctness", "determinism", "determinism_cost", "planted", "h200_perf", "dense"}) {
     const Outcome outcome = bench({"check", config(name)});
     EXPECT_EQ(outcome.code, 0) << outcome.err;
     EXPECT_NE(outcome.out.find("cases, all valid"), std::string::npos) << outcome.out;

@@ -5,17 +5,12 @@
 #include <nlohmann/json.hpp>
 
 #include "process.h"
+#include "tests/support/sanitized.h"
 
 namespace sdm::test {
 namespace {
 
 using Json = nlohmann::json;
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSanitized = true;  // the address space belongs to the sanitizer
-#else
-constexpr bool kSanitized = false;
-#endif
 
 /// A case that fits, one of 1.2 GB, one that fits.
 std::string three_sizes(const TempFolder& folder) {

@@ -102,7 +102,7 @@ TEST(Run, StdoutHoldsTheDocumentAlone) {
   TempFolder folder;
   const Outcome outcome = bench({"run", folder.file("tiny.json", kTinyConfig), "--device", "cpu", "--format", "json"});
   EXPECT_EQ(outcome.code, 0);
-  EXPECT_NO_THROW(Json::parse(outcome.out)) << outcome.out;
+  EXPECT_TRUE(Json::accept(outcome.out)) << outcome.out;
   EXPECT_NE(outcome.err, "") << "progress goes to stderr";
 }
 
@@ -186,7 +186,8 @@ TEST(Run, ACaseThatDoesNotFitIsNotTried) {
                                  "--set", "workload.slots=1000000000", "--set", "workload.head_dim=65536", "--set",
                                  "workload.streams=1", "--format", "json"});
   EXPECT_EQ(outcome.code, 5) << outcome.err;
-  for (const Json& c : Json::parse(outcome.out).at("cases")) {
+  const Json document = Json::parse(outcome.out);
+  for (const Json& c : document.at("cases")) {
     EXPECT_EQ(c.at("status"), "oom");
     EXPECT_NE(c.at("reason"), "");
   }

@@ -53,7 +53,8 @@ TEST(List, FilterAndSetChooseCases) {
   const Outcome filtered = bench({"list", config("quickstart"), "--filter", "chunk=32"});
   EXPECT_EQ(std::count(filtered.out.begin(), filtered.out.end(), '\n'), 2) << filtered.out;
   const Outcome set = bench({"list", config("quickstart"), "--json", "--set", "workload.head_dim=32"});
-  for (const Json& c : Json::parse(set.out)) EXPECT_EQ(c.at("params").at("head_dim"), "32") << c.dump();
+  const Json listed = Json::parse(set.out);
+  for (const Json& c : listed) EXPECT_EQ(c.at("params").at("head_dim"), "32") << c.dump();
 }
 
 TEST(Env, RecordsBuildAndMachine) {
@@ -93,7 +94,7 @@ TEST(Report, TurnsAResultIntoEveryFormat) {
   }
   EXPECT_EQ(Json::parse(bench({"report", result, "--format", "json"}).out), Json::parse(slurp(result)))
       << "a result must survive the round trip";
-  EXPECT_NO_THROW(Json::parse(bench({"report", result, "--format", "gbench"}).out));
+  EXPECT_TRUE(Json::accept(bench({"report", result, "--format", "gbench"}).out));
 }
 
 TEST(Report, ChoosesTheFormatByTheFilesEnding) {

@@ -6,6 +6,7 @@
 #include "base/parallel.h"
 #include "config/expand.h"
 #include "run/case_runner.h"
+#include "tests/support/sanitized.h"
 
 namespace sdm {
 namespace {
@@ -16,9 +17,7 @@ std::size_t bytes_in_use() {
 }
 
 TEST(MemoryGrowth, ACaseGivesBackAllThatItTook) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "the sanitizer's allocator keeps no such count, and finds leaks itself";
-#endif
+  if (test::kSanitized) GTEST_SKIP() << "the sanitizer's allocator keeps no such count, and finds leaks itself";
   const std::vector<Case> cases = parse_cases(R"({"schema": 1, "name": "g",
     "workload": {"kind": "sparse", "streams": 2, "tokens": 12, "chunk": 4, "writes": 3, "reads": 2, "head_dim": 8, "slots": 16},
     "sweep": {"workload.snapshot": ["raw", "fp8", "per_entry"]},

@@ -1,4 +1,4 @@
-// A case gives back all that it took: counted by the allocator, so that a single lost kilobyte shows.
+// A case gives back all that it took: counted by the allocator. A lost kilobyte a case shows.
 #include <gtest/gtest.h>
 #include <malloc.h>
 

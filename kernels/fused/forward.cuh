@@ -14,6 +14,7 @@ struct ForwardArgs {
   mix::Params mix;
   write::Params write;
   WriteCut cut;
+  bool engine;  ///< token rows are brought by the copy engine
 };
 
 enum ForwardPhase : int { kGatherWrites, kGatherReads, kMix, kWrite };
@@ -136,7 +137,7 @@ __device__ __forceinline__ void mix_product(const ForwardArgs& a, const Team& te
 /// One range of one column block of one stream: what a CTA of write::walk does.
 template <typename F>
 __device__ __forceinline__ void write_range(const ForwardArgs& a, std::int64_t chunk, int block_column, int range,
-                                            float* tokens, WaitOnce& wait) {
+                                            float* tokens, device::RowStage& stage, WaitOnce& wait) {
   using S = typename F::Shape;
   using Batch = write::RegisterBatch<S, F::kSave, 8>;
   const Dims& d = a.dims;
@@ -152,10 +153,11 @@ __device__ __forceinline__ void write_range(const ForwardArgs& a, std::int64_t c
   int unit = begin + warp;
   if (unit < stop) next = write::load_unit<F::kSave>(record, window, unit >> a.cut.unit_shift, valid);
   wait();
-  write::stage_tokens<S>(tokens, p.delta_v + chunk * d.chunk * d.head_dim, valid_tokens, d.head_dim, block_column);
+  stage.start<true>(
+      write::token_block<S>(tokens, p.delta_v + chunk * d.chunk * d.head_dim, valid_tokens, d.head_dim, block_column));
   bool staged = false;
-  auto ready = [&staged] {  // token rows arrive while the first base rows are on their way
-    if (!staged) write::wait_for_tokens(0);
+  auto ready = [&] {  // token rows arrive while the first base rows are on their way
+    if (!staged) stage.wait<true>();
     staged = true;
   };
   Batch batch{};
@@ -171,13 +173,13 @@ __device__ __forceinline__ void write_range(const ForwardArgs& a, std::int64_t c
 
 template <typename F>
 __device__ __forceinline__ void write_phase(const ForwardArgs& a, const Team& team, int step, float* tokens,
-                                            WaitOnce wait) {
+                                            device::RowStage& stage, WaitOnce wait) {
   const std::int64_t first_chunk = std::int64_t{step} * a.dims.streams + team.first_stream;
   const int items = team.streams * a.cut.blocks * a.cut.ranges;
   for (int item = team.rank; item < items; item += team.size) {
     if (item != team.rank) __syncthreads();  // the token rows of the item before have been read
     const int range = item % a.cut.ranges, owner = item / a.cut.ranges;
-    write_range<F>(a, first_chunk + owner / a.cut.blocks, owner % a.cut.blocks * F::kColumns, range, tokens, wait);
+    write_range<F>(a, first_chunk + owner / a.cut.blocks, owner % a.cut.blocks * F::kColumns, range, tokens, stage, wait);
   }
   wait();  // also without an item: Team's counters rely on it
 }
@@ -185,8 +187,10 @@ __device__ __forceinline__ void write_phase(const ForwardArgs& a, const Team& te
 template <typename F>
 __global__ void __launch_bounds__(kThreads, kCtasPerMultiprocessor)
     forward_kernel(const __grid_constant__ ForwardArgs a) {
-  extern __shared__ uint4 shared[];
+  extern __shared__ uint4 memory[];
+  uint4* const shared = memory + 1;  // past the barrier of the stage
   auto* floats = reinterpret_cast<float*>(shared);
+  device::RowStage stage(reinterpret_cast<std::uint64_t*>(memory), a.engine);
   const Team team(a.team, a.dims.streams, a.counters);
   const Roles roles(a.dims, team);
   const int tiles = mix_tiles(a.dims, team), mixers = min(tiles, team.size);
@@ -196,7 +200,7 @@ __global__ void __launch_bounds__(kThreads, kCtasPerMultiprocessor)
       mix_product<false>(a, team, step, team.rank, shared, WaitOnce{team, kGatherWrites, roles.writers * (step + 1)});
       team.arrive(kMix);
     }
-    write_phase<F>(a, team, step, floats,
+    write_phase<F>(a, team, step, floats, stage,
                    WaitOnce{team, kMix, mixers * (step + 1), kGatherReads, roles.readers(team) * (step + 1)});
     team.arrive(kWrite);
     // Nothing waits for the reading: the last CTAs make it while the first ones gather for the next step's writes. What

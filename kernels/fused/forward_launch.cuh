@@ -19,6 +19,7 @@ inline ForwardArgs forward_args(const Forward& pass, const LaunchContext& contex
   args.gather = rows::args_of(bind_step(pass.gather, 0), plan);
   args.mix = pass.mix;
   args.write = pass.write;
+  args.engine = context.device.compute_capability >= 90 && !context.device.force_portable;
   args.cut = cut_write(dims, args.team, columns, columns * static_cast<int>(size_of(pass.write.bank.dtype)) / 16);
   return args;
 }
@@ -43,8 +44,9 @@ std::string run_forward(const Forward& pass, const LaunchContext& context, Actio
   const Dims& dims = pass.gather.dims;
   const int columns = write_columns(dims, shared_limit(context.device, ctas_wanted(context)));
   const ForwardArgs args = forward_args(pass, context, columns);
-  const std::size_t bytes = std::max({args.gather.plan.shared_bytes(), write_shared_bytes(dims, columns),
-                                      sizeof(device::TileMemory<MixTile, device::Triangle::lower, 1>)});
+  const std::size_t bytes =
+      std::max({kBarrierBytes + args.gather.plan.shared_bytes(), write_shared_bytes(dims, columns),
+                kBarrierBytes + sizeof(device::TileMemory<MixTile, device::Triangle::lower, 1>)});
   const device::LaunchShape shape = shape_of(args.team, bytes);
   std::string text;
   dispatch_form<T>(pass, columns, [&]<typename Form>() {

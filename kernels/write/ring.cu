@@ -44,7 +44,7 @@ struct RingBatch {
     const int ahead = min(depth, piece.longest);
 #pragma unroll 2
     for (int j = 0; j < ahead; ++j) request(v, piece, j);
-    if constexpr (!is_quantized(kSave)) ready(ahead);
+    if constexpr (!is_quantized(kSave)) ready();
     int ordinal = piece.ordinal;
 #pragma unroll 1
     for (int b = 0; b < piece.longest; b += kBatch) {
@@ -58,7 +58,7 @@ struct RingBatch {
         NoExchange exchange;
         mine = batch_coder<S, kSave, kBatch>(row, exchange);
         save_scales<S, kBatch>(v, rest, mine.scale);
-        ready(0);  // not before: the maxima take the time that other warps' copies take
+        ready();  // not before: the maxima take the time that other warps' copies take
       }
 #pragma unroll 1
       for (int j = b; j < min(b + kBatch, piece.longest); ++j) {
@@ -78,7 +78,7 @@ __global__ void __launch_bounds__(32 * kMaxWarps, 1)
     ring_kernel(const __grid_constant__ Params p, const __grid_constant__ Cut cut, int depth) {
   extern __shared__ float4 shared[];
   auto* tokens = reinterpret_cast<float*>(shared);
-  auto* rings = reinterpret_cast<uint4*>(tokens + p.dims.chunk * S::kColumns) + blockDim.x;  // past the record tables
+  auto* rings = reinterpret_cast<uint4*>(tokens + token_floats<S>(p.dims.chunk)) + blockDim.x;  // past the record tables
   const int warp = static_cast<int>(threadIdx.x) / 32;
   auto* const ring = rings + warp * depth * 32 + threadIdx.x % 32;
   // Lanes past the row copy nothing; their zeros are no part of a maximum.

@@ -3,7 +3,7 @@
 // their loads and stores. Rows whose bytes are no multiple of 16 go element by element.
 #include <bit>
 
-#include "kernels/common/async_copy.cuh"
+#include "kernels/common/row_stage.cuh"
 #include "kernels/common/rows.cuh"
 
 namespace sdm::write {
@@ -60,52 +60,27 @@ __device__ __forceinline__ void store_columns(typename S::T* row, int width, con
 }
 
 // --- token rows in shared memory -------------------------------------------------------------------------------------
-// [token][kColumns] floats. A lane reads its columns as float4s; with 8 columns a lane the first halves of all lanes
-// come first, then the second halves, so that 8 lanes always read 128 adjacent bytes (no bank conflicts).
+// [token][kColumns] floats as they are in global memory, then 16 bytes for the barrier of their stage.
 
 template <typename S>
-__device__ __forceinline__ int token_offset(int quad) {
-  if constexpr (S::kElements == 8) return (quad & 1) * (S::kColumns / 2) + (quad >> 1) * 4;
-  return quad * 4;
+__device__ __forceinline__ int token_floats(int chunk) {
+  return chunk * S::kColumns + 4;
 }
-
-/// Starts the copy of `tokens` rows of [C, head_dim], from `column` on, by the whole CTA. A thread keeps its columns
-/// and goes down the tokens. The copies are one group.
 template <typename S>
-__device__ __forceinline__ void stage_tokens(float* shared, const float* rows, int tokens, int head_dim, int column) {
-  constexpr int kQuads = S::kColumns / 4, kSide = kQuads < 32 ? kQuads : 32;  // threads side by side
-  const int down = static_cast<int>(blockDim.x) / kSide;
-#pragma unroll
-  for (int quad = static_cast<int>(threadIdx.x) % kSide; quad < kQuads; quad += kSide) {
-    const int first = static_cast<int>(threadIdx.x) / kSide, at = column + 4 * quad;
-    const float* from = rows + std::int64_t{first} * head_dim + at;
-    float* to = shared + first * S::kColumns + token_offset<S>(quad);
-    if (S::kAligned && at >= head_dim) continue;
-#pragma unroll 1
-    for (int token = first; token < tokens; token += down, from += down * head_dim, to += down * S::kColumns) {
-      if constexpr (S::kAligned) {
-        device::copy_async<16>(to, from);
-      } else {
-#pragma unroll
-        for (int e = 0; e < 4; ++e) to[e] = at + e < head_dim ? __ldcg(from + e) : 0.0f;
-      }
-    }
-  }
-  device::commit_copies();
-}
-/// The staged rows have come. Every thread of the CTA calls it once, whole warps at a time; `copies`: groups of its own
-/// that it committed after them, the same for its warp, which need not have come.
-__device__ __forceinline__ void wait_for_tokens(int copies) {
-  if (copies == 16)
-    device::wait_copies_but<16>();
-  else if (copies == 8)
-    device::wait_copies_but<8>();
-  else
-    device::wait_copies_but<0>();
-  __syncthreads();
+__device__ __forceinline__ std::uint64_t* token_barrier(float* tokens, int chunk) {
+  return reinterpret_cast<std::uint64_t*>(tokens + chunk * S::kColumns);
 }
 
-/// The lane's columns of the token row of a record. `lane_rows`: token 0 in shared memory, at the lane's first float4.
+/// The first `tokens` rows of [C, head_dim], from `column` on.
+template <typename S>
+__device__ __forceinline__ device::RowBlock token_block(float* shared, const float* rows, int tokens, int head_dim,
+                                                        int column) {
+  return {shared, rows + column, tokens, min(S::kColumns, head_dim - column), head_dim, S::kColumns};
+}
+
+/// The lane's columns of the token row of a record. `lane_rows`: token 0 in shared memory, at the lane's first column.
+/// (8 columns a lane: 8 lanes read 16 bytes 32 apart, so two share a bank. Halves of rows side by side would not, but
+/// the copy engine brings rows as they are, and that gains more.)
 template <typename S>
 __device__ __forceinline__ void load_token(const float* lane_rows, std::uint32_t payload, float (&out)[S::kElements]) {
   constexpr int kShift =
@@ -114,7 +89,7 @@ __device__ __forceinline__ void load_token(const float* lane_rows, std::uint32_t
   const auto* row = reinterpret_cast<const float*>(reinterpret_cast<const char*>(lane_rows) + bytes);
 #pragma unroll
   for (int half = 0; half < S::kElements / 4; ++half) {
-    const float4 t = *reinterpret_cast<const float4*>(row + half * (S::kColumns / 2));
+    const float4 t = *reinterpret_cast<const float4*>(row + 4 * half);
     out[4 * half] = t.x, out[4 * half + 1] = t.y, out[4 * half + 2] = t.z, out[4 * half + 3] = t.w;
   }
 }

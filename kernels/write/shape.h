@@ -13,6 +13,7 @@ struct Cut {
   int units_per_cta = 1;
   int unit_shift = 0;
   int tile_units = 1;
+  bool engine = false;  ///< token rows are brought by the copy engine
 };
 
 struct WalkShape {
@@ -22,8 +23,9 @@ struct WalkShape {
 
 inline constexpr int kMaxWarps = 16;  ///< of 128 registers: one CTA fills an SM
 
+/// Of the token rows and the barrier of their stage (rows.cuh).
 inline std::size_t token_bytes(const Params& p, int columns) {
-  return sizeof(float) * static_cast<std::size_t>(p.dims.chunk) * static_cast<std::size_t>(columns);
+  return sizeof(float) * static_cast<std::size_t>(p.dims.chunk) * static_cast<std::size_t>(columns) + 16;
 }
 
 /// Whether the chunk's token rows and the warps' record tables fit a CTA.
@@ -58,6 +60,7 @@ inline WalkShape walk_shape(const Params& p, const LaunchContext& context, int c
   const int windows = device::ceil_div(p.dims.valid_tokens(p.step) * p.dims.writes, 32);
   const int multiprocessors = filled * std::max(1, context.device.multiprocessors);  // places for CTAs
   Cut cut;
+  cut.engine = context.device.compute_capability >= 90 && !context.device.force_portable;
   if (asked.tile > 0)
     cut.tile_units = std::clamp(asked.tile / 32, 1, windows);
   else

@@ -87,7 +87,7 @@ __global__ void __launch_bounds__(32 * kMaxWarps, 1)
   extern __shared__ float4 shared[];
   auto* tokens = reinterpret_cast<float*>(shared);
   auto* stages =
-      reinterpret_cast<unsigned char*>(reinterpret_cast<uint4*>(tokens + p.dims.chunk * S::kColumns) + blockDim.x);
+      reinterpret_cast<unsigned char*>(reinterpret_cast<uint4*>(tokens + token_floats<S>(p.dims.chunk)) + blockDim.x);
   const int warp = static_cast<int>(threadIdx.x) / 32, group = static_cast<int>(threadIdx.x) % 32 / S::kLanes;
   const auto stage = static_cast<std::uint32_t>(
       __cvta_generic_to_shared(stages + warp * kStageBytes + group * kDepth * S::kLanes * 16));

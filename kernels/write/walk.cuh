@@ -17,7 +17,7 @@ namespace sdm::write {
 template <typename S>
 struct LaneView {
   typename S::T* bank;     ///< at the lane's column of row 0
-  const float* token_row;  ///< shared memory, at the lane's first float4 of token 0
+  const float* token_row;  ///< shared memory, at the lane's first column of token 0
   Record* table;           ///< shared memory, the warp's [32]
   std::uint8_t* saved;     ///< the lane's first byte in the snapshot row of the chunk's group 0
   float* scales;           ///< of the chunk's group 0; null but in the first column block
@@ -204,8 +204,8 @@ __device__ __forceinline__ LaneView<S> lane_view(const Params& p, std::int64_t c
   const int n = d.write_positions(), column = block_column + lane * S::kElements;
   const int row_bytes = saved_bytes<S, kSave>(d.head_dim);
   return {static_cast<typename S::T*>(p.bank.data) + column,
-          tokens + 4 * lane,
-          reinterpret_cast<Record*>(tokens + d.chunk * S::kColumns) + 32 * warp,
+          tokens + S::kElements * lane,
+          reinterpret_cast<Record*>(tokens + token_floats<S>(d.chunk)) + 32 * warp,
           static_cast<std::uint8_t*>(p.snapshot.rows) + chunk * n * row_bytes + saved_bytes<S, kSave>(column),
           is_quantized(kSave) && block_column == 0 ? p.snapshot.scale + chunk * n : nullptr,
           static_cast<std::uint32_t>(d.head_dim) * static_cast<std::uint32_t>(sizeof(typename S::T)),
@@ -216,7 +216,7 @@ __device__ __forceinline__ LaneView<S> lane_view(const Params& p, std::int64_t c
 
 /// The kernel's body. grid.x = streams x column blocks (blocks fastest), grid.y = ranges of a chunk's units.
 /// kPrefetch: the first rows are asked of the L2 before the wait for the previous grid.
-/// `tokens`: shared memory for [C, S::kColumns] floats and a record table [32] for every warp. Records and windows are
+/// `tokens`: shared memory for token_floats and a record table [32] for every warp. Records and windows are
 /// read before the wait for the previous grid: they were written long before (spec 3.2).
 template <typename Batch, bool kPrefetch = false>
 __device__ __forceinline__ void walk(const Params& p, const Cut& cut, float* tokens, Batch batch) {
@@ -237,17 +237,20 @@ __device__ __forceinline__ void walk(const Params& p, const Cut& cut, float* tok
   int unit = begin + warp * cut.tile_units, left = cut.tile_units;  // of the warp's tile
 
   const LaneView<S> view = lane_view<S, Batch::kSave>(p, chunk, block_column, tokens);
+  device::RowStage stage(token_barrier<S>(tokens, d.chunk), cut.engine);
   Unit next;
   if (unit < stop) {
     next = load_unit<Batch::kSave>(record, window, unit >> cut.unit_shift, valid);
     if constexpr (kPrefetch) prefetch_rows(view, unit, cut.unit_shift, next.record);
   }
+  __syncthreads();  // the stage's barrier
   device::wait_for_previous_grid();
   device::allow_next_grid();
-  stage_tokens<S>(tokens, p.delta_v + chunk * d.chunk * d.head_dim, valid_tokens, d.head_dim, block_column);
+  stage.start<S::kAligned>(
+      token_block<S>(tokens, p.delta_v + chunk * d.chunk * d.head_dim, valid_tokens, d.head_dim, block_column));
   bool staged = false;
-  auto ready = [&staged](int copies = 0) {  // token rows arrive while the first base rows are on their way
-    if (!staged) wait_for_tokens(copies);
+  auto ready = [&] {  // token rows arrive while the first base rows are on their way
+    if (!staged) stage.wait<S::kAligned>();
     staged = true;
   };
   while (unit < stop) {

@@ -2,7 +2,7 @@
 // The persistent kernel of the forward: per step gather, mix, write. Device code only.
 #include "kernels/fused/sums.cuh"
 #include "kernels/gather/row_gather.cuh"
-#include "kernels/write/walk.cuh"
+#include "kernels/write/groups.cuh"
 
 namespace sdm::fused {
 
@@ -139,19 +139,18 @@ template <typename F>
 __device__ __forceinline__ void write_range(const ForwardArgs& a, std::int64_t chunk, int block_column, int range,
                                             float* tokens, device::RowStage& stage, WaitOnce& wait) {
   using S = typename F::Shape;
-  using Batch = write::RegisterBatch<S, F::kSave, 8>;
+  using Batch = write::GroupBatch<S, F::kSave, kWritePart>;
   const Dims& d = a.dims;
   const write::Params& p = a.write;
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const int n = d.write_positions(), valid_tokens = d.valid_tokens_of_chunk(chunk), valid = valid_tokens * d.writes;
-  const Record* record = p.record + chunk * n;
-  const Window* window = p.window + chunk * window_count(n);
+  const write::ChunkRecords records{p.record + chunk * n, p.window + chunk * window_count(n), valid, a.cut.unit_shift};
   const int begin = range * a.cut.units_per_range;
   const int stop = min(((valid + 31) / 32) << a.cut.unit_shift, begin + a.cut.units_per_range);
   const write::LaneView<S> view = write::lane_view<S, F::kSave>(p, chunk, block_column, tokens);
-  write::Unit next;
+  typename Batch::Unit loaded;
   int unit = begin + warp;
-  if (unit < stop) next = write::load_unit<F::kSave>(record, window, unit >> a.cut.unit_shift, valid);
+  if (unit < stop) loaded = Batch::load(records, unit);
   wait();
   stage.start<true>(
       write::token_block<S>(tokens, p.delta_v + chunk * d.chunk * d.head_dim, valid_tokens, d.head_dim, block_column));
@@ -162,11 +161,9 @@ __device__ __forceinline__ void write_range(const ForwardArgs& a, std::int64_t c
   };
   Batch batch{};
   while (unit < stop) {
-    const write::Unit current = next;
-    const int now = unit;
+    batch(view, records, unit, loaded, ready);
     unit += kWarps;
-    if (unit < stop) next = write::load_unit<F::kSave>(record, window, unit >> a.cut.unit_shift, valid);
-    write::write_unit(view, record, valid, now, a.cut.unit_shift, current, batch, ready);
+    if (unit < stop) loaded = Batch::load(records, unit);
   }
   ready();  // warps without a group meet the others at the barrier
 }

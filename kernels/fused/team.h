@@ -57,14 +57,13 @@ inline std::size_t shared_limit(const Device& device, int per_multiprocessor) {
 struct WriteCut {
   int blocks = 1, ranges = 1, units_per_range = 1, unit_shift = 0;
 };
-/// `lanes`: of a row's lane group. Units shrink to 8 positions a lane group while every warp of the team gets only one.
+/// `lanes`: of a row's lane group, which takes kWritePart positions at a time.
+inline constexpr int kWritePart = 8;
 inline WriteCut cut_write(const Dims& dims, const TeamShape& team, int columns, int lanes) {
   WriteCut cut;
   cut.blocks = (dims.head_dim + columns - 1) / columns;
   const int windows = (dims.write_positions() + 31) / 32, owners = team.streams * cut.blocks;
-  while ((lanes >> (cut.unit_shift + 1)) >= 8 &&
-         (std::int64_t{owners} * windows << (cut.unit_shift + 1)) <= std::int64_t{team.ctas} * kWarps)
-    ++cut.unit_shift;
+  while ((lanes >> cut.unit_shift) > kWritePart) ++cut.unit_shift;
   const int units = windows << cut.unit_shift;
   cut.ranges = std::clamp(team.ctas / owners, 1, (units + kWarps - 1) / kWarps);
   cut.units_per_range = (units + cut.ranges - 1) / cut.ranges;

@@ -210,7 +210,7 @@ int resident_of(const Params& p, const Device& device) {
 
 /// One column block as wide as the row, and no shared memory.
 WalkShape shape_of(const Params& p, const LaunchContext& context) {
-  WalkShape shape = walk_shape(p, context, p.dims.head_dim, 32, kMaxWarps, resident_of(p, context.device));
+  WalkShape shape = walk_shape(p, context, p.dims.head_dim, 32, 0, kMaxWarps, resident_of(p, context.device));
   shape.launch.shared_bytes = 0;
   return shape;
 }

@@ -1,7 +1,7 @@
 // write, variant `cluster`: quantized snapshots of rows that span column blocks. The CTAs of all blocks of the same
 // positions form a cluster; they walk in step, and for every batch each warp sends the maxima of its slices of the rows
 // to its twins in the other CTAs, through distributed shared memory. Warps pair up with warps: no CTA waits for a CTA.
-#include "kernels/write/walk.cuh"
+#include "kernels/write/groups.cuh"
 
 namespace sdm::write {
 namespace {
@@ -115,7 +115,7 @@ __global__ void __launch_bounds__(32 * kMaxWarps, 1)
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
   }
   cluster_barrier();
-  walk(p, cut, tokens, RegisterBatch<S, kSave, kDepth, ClusterExchange<S>>{exchange});
+  walk(p, cut, tokens, GroupBatch<S, kSave, kDepth, ClusterExchange<S>>{exchange});
   cluster_barrier();  // a CTA's shared memory lives until its twins have sent their last maxima
 }
 
@@ -182,7 +182,7 @@ WalkShape shape_of(const Params& p, const LaunchContext& context, const Form& fo
   LaunchContext seen = context;
   if (cudaOccupancyMaxActiveClusters(&clusters, cluster_kernel<S, kSave>, &config) == cudaSuccess && clusters > 0)
     seen.device.multiprocessors = clusters * form.ctas;
-  WalkShape shape = walk_shape(p, seen, form.columns, form.lanes);
+  WalkShape shape = walk_shape(p, seen, form.columns, form.lanes, kDepth);
   shape.launch.shared_bytes += exchange_total(form, shape.launch.threads / 32);
   shape.launch.cluster = form.ctas;
   return shape;

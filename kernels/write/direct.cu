@@ -1,7 +1,7 @@
 // write, variant `direct`: base rows are read from the bank itself, at most 128 columns of a row a lane group (the last
 // block of a row may be short; per-column results do not depend on the cut). Half a warp holds 128 bf16 columns, so a
 // warp works on two positions at once and every access is 16 bytes a lane.
-#include "kernels/write/walk.cuh"
+#include "kernels/write/groups.cuh"
 
 namespace sdm::write {
 namespace {
@@ -18,6 +18,8 @@ int columns_of(const Params& p, const Device& device) {
 }
 int lanes_of(const Params& p, int columns) { return columns * static_cast<int>(size_of(p.bank.dtype)) / 16; }
 
+int part_of(const Params& p) { return rows_aligned(p) ? kDepth : kElementDepth; }
+
 std::string refuse(const Params& p, const Device& device) {
   if (std::string reason = refuse_common(p); !reason.empty()) return reason;
   const int columns = columns_of(p, device);
@@ -33,9 +35,9 @@ std::string refuse(const Params& p, const Device& device) {
 
 template <typename S>
 void launch_shape(const Params& p, const LaunchContext& context) {
-  const WalkShape shape = walk_shape(p, context, S::kColumns, S::kLanes);
+  const WalkShape shape = walk_shape(p, context, S::kColumns, S::kLanes, S::kAligned ? kDepth : kElementDepth);
   dispatch_value<Save::none, Save::raw, Save::bf16, Save::fp8, Save::int4>(save_of(p.snapshot), [&]<Save kSave>() {
-    device::launch(walk_kernel < S, kSave, S::kAligned ? kDepth : kElementDepth >, shape.launch, context, p, shape.cut);
+    device::launch(groups_kernel < S, kSave, S::kAligned ? kDepth : kElementDepth >, shape.launch, context, p, shape.cut);
   });
 }
 
@@ -51,7 +53,7 @@ void launch(const Params& p, const LaunchContext& context) {
 
 std::string describe_launch(const Params& p, const LaunchContext& context) {
   const int columns = columns_of(p, context.device), lanes = lanes_of(p, columns);
-  return describe(walk_shape(p, context, columns, lanes), columns, lanes, rows_aligned(p) ? kDepth : kElementDepth);
+  return describe(walk_shape(p, context, columns, lanes, part_of(p)), columns, lanes, part_of(p));
 }
 
 }  // namespace

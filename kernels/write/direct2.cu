@@ -1,12 +1,12 @@
 // write, variant `direct2`: as direct, with two 128-column slices a warp: 32 lanes of 16 bytes hold 256 bf16 columns,
 // one position at a time, so that memory sees 512 adjacent bytes of a row.
-#include "kernels/write/walk.cuh"
+#include "kernels/write/groups.cuh"
 #include "numerics/order.h"
 
 namespace sdm::write {
 namespace {
 
-// --- launchers (the kernel is walk.cuh's) ----------------------------------------------------------------------------
+// --- launchers (the kernel is groups.cuh's) ----------------------------------------------------------------------------
 
 constexpr int kDepth = 8;
 constexpr int kColumns = 256;
@@ -30,14 +30,14 @@ std::string refuse(const Params& p, const Device& device) {
 }
 
 void launch(const Params& p, const LaunchContext& context) {
-  const WalkShape shape = walk_shape(p, context, Shape::kColumns, Shape::kLanes);
+  const WalkShape shape = walk_shape(p, context, Shape::kColumns, Shape::kLanes, kDepth);
   dispatch_value<Save::none, Save::raw, Save::bf16, Save::fp8, Save::int4>(save_of(p.snapshot), [&]<Save kSave>() {
-    device::launch(walk_kernel<Shape, kSave, kDepth>, shape.launch, context, p, shape.cut);
+    device::launch(groups_kernel<Shape, kSave, kDepth>, shape.launch, context, p, shape.cut);
   });
 }
 
 std::string describe_launch(const Params& p, const LaunchContext& context) {
-  return describe(walk_shape(p, context, Shape::kColumns, Shape::kLanes), Shape::kColumns, Shape::kLanes, kDepth);
+  return describe(walk_shape(p, context, Shape::kColumns, Shape::kLanes, kDepth), Shape::kColumns, Shape::kLanes, kDepth);
 }
 
 }  // namespace

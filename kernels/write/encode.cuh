@@ -127,6 +127,11 @@ __device__ __forceinline__ RowCoder make_row_coder(std::uint32_t amax, bool fini
   return coder;
 }
 
+/// Row maxima need no exchange where a lane group holds whole rows.
+struct NoExchange {
+  __device__ __forceinline__ std::uint32_t operator()(std::uint32_t amax) { return amax; }
+};
+
 /// Coders of the kRows rows of a batch, row(r) being the lane's columns of row r of its lane group (zeros where there
 /// is none); lane l gets the coder of row l % kRows. `exchange` widens maxima to whole rows. Called by the whole warp.
 template <typename S, Save kSave, int kRows, typename Row, typename Exchange>

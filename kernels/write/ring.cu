@@ -5,7 +5,7 @@
 // At small steps a launch is one round of 16 warps an SM that walk 8 positions a lane group, and what counts is the
 // chain of latencies and the instructions of a warp, so loops stay rolled and the rows are asked of the L2 before the
 // wait for the previous grid.
-#include "kernels/write/walk.cuh"
+#include "kernels/write/pieces.cuh"
 
 namespace sdm::write {
 namespace {
@@ -17,11 +17,8 @@ constexpr int kBatch = 8;            // rows whose maxima are found together
 
 /// Walks a whole piece (at most 32 positions) in batches of kBatch, `depth` rows ahead: kBatch, or a larger power of
 /// two.
-template <typename S, Save kSave_>
-struct RingBatch {
-  using Shape = S;
-  static constexpr Save kSave = kSave_;
-  static constexpr int kStep = 32;
+template <typename S, Save kSave>
+struct RingRows {
   uint4* ring;  ///< the lane's 16 bytes of slot 0
   int depth;
 
@@ -73,6 +70,29 @@ struct RingBatch {
   }
 };
 
+/// The Batch (walk.cuh).
+template <typename S, Save kSave_>
+struct RingBatch {
+  using Shape = S;
+  using Unit = write::Unit;
+  static constexpr Save kSave = kSave_;
+  static constexpr bool kAhead = true;
+  RingRows<S, kSave> rows;
+
+  __device__ __forceinline__ static Unit load(const ChunkRecords& chunk, int unit) {
+    return load_unit<kSave>(chunk.record, chunk.window, unit >> chunk.unit_shift, chunk.valid);
+  }
+  __device__ __forceinline__ static void prefetch(const LaneView<S>& v, const ChunkRecords& chunk, int unit,
+                                                  const Unit& loaded) {
+    prefetch_rows(v, unit, chunk.unit_shift, loaded.record);
+  }
+  template <typename Ready>
+  __device__ __forceinline__ void operator()(const LaneView<S>& v, const ChunkRecords& chunk, int unit,
+                                             const Unit& loaded, Ready& ready) {
+    write_unit(v, chunk, unit, loaded, rows, ready);
+  }
+};
+
 template <typename S, Save kSave>
 __global__ void __launch_bounds__(32 * kMaxWarps, 1)
     ring_kernel(const __grid_constant__ Params p, const __grid_constant__ Cut cut, int depth) {
@@ -84,7 +104,7 @@ __global__ void __launch_bounds__(32 * kMaxWarps, 1)
   // Lanes past the row copy nothing; their zeros are no part of a maximum.
   if (is_quantized(kSave) && static_cast<int>(threadIdx.x) % S::kLanes * S::kElements >= p.dims.head_dim)
     for (int j = 0; j < depth; ++j) ring[j * 32] = {0, 0, 0, 0};
-  walk<RingBatch<S, kSave>, true>(p, cut, tokens, RingBatch<S, kSave>{ring, depth});
+  walk(p, cut, tokens, RingBatch<S, kSave>{{ring, depth}});
 }
 
 // --- launchers -------------------------------------------------------------------------------------------------------
@@ -122,7 +142,7 @@ Plan plan_of(const Params& p, const LaunchContext& context) {
   plan.columns = columns_of(p, device);
   plan.lanes = plan.columns * static_cast<int>(size_of(p.bank.dtype)) / 16;
   plan.depth = depth_of(p, context, plan.columns);
-  plan.shape = walk_shape(p, context, plan.columns, plan.lanes,
+  plan.shape = walk_shape(p, context, plan.columns, plan.lanes, 0,
                           room_for(p, device.shared_memory_per_block, plan.columns, plan.depth));
   const auto rings = static_cast<std::size_t>(plan.shape.launch.threads / 32 * kSlotBytes * plan.depth);
   plan.shape.launch.shared_bytes =

@@ -49,10 +49,10 @@ inline int ctas_per_chunk(std::int64_t chunks, int units, int unit_positions, in
 }
 
 /// `lanes`: of a lane group; `columns`: of a CTA; `most_warps`: what shared memory has room for, at most kMaxWarps;
-/// `filled`: CTAs of this grid that are to share an SM.
-/// Units are cut down to 8 positions a lane group (one batch) as long as every warp still has a place at once: at small
-/// steps latency counts, not instructions.
-inline WalkShape walk_shape(const Params& p, const LaunchContext& context, int columns, int lanes,
+/// `part`: positions of a lane group in a unit (a power of two); 0: units are cut down to 8 as long as every warp still
+/// has a place at once, since at small steps latency counts, not instructions. `filled`: CTAs of this grid that are to
+/// share an SM.
+inline WalkShape walk_shape(const Params& p, const LaunchContext& context, int columns, int lanes, int part,
                             int most_warps = kMaxWarps, int filled = 1) {
   const Geometry& asked = context.geometry;
   const int blocks = device::ceil_div(p.dims.head_dim, columns);
@@ -61,9 +61,11 @@ inline WalkShape walk_shape(const Params& p, const LaunchContext& context, int c
   const int multiprocessors = filled * std::max(1, context.device.multiprocessors);  // places for CTAs
   Cut cut;
   cut.engine = context.device.compute_capability >= 90 && !context.device.force_portable;
+  if (part > 0)
+    while ((lanes >> cut.unit_shift) > part) ++cut.unit_shift;
   if (asked.tile > 0)
-    cut.tile_units = std::clamp(asked.tile / 32, 1, windows);
-  else
+    cut.tile_units = std::clamp(asked.tile / 32, 1, windows) << cut.unit_shift;
+  else if (part == 0)
     while ((lanes >> (cut.unit_shift + 1)) >= 8 &&
            ((chunks * windows) << (cut.unit_shift + 1)) <= std::int64_t{multiprocessors} * kMaxWarps)
       ++cut.unit_shift;

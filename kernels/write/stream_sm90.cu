@@ -1,7 +1,7 @@
 // write, variant `stream`: raw snapshot rows leave in group order by bulk stores. A lane group packs the base rows of a
 // batch into shared memory; consecutive groups are consecutive snapshot rows, so where the column block is the whole
 // row a batch is one bulk store, else one store a row.
-#include "kernels/write/walk.cuh"
+#include "kernels/write/groups.cuh"
 
 namespace sdm::write {
 namespace {
@@ -29,49 +29,51 @@ __device__ __forceinline__ uint4 load_shared(std::uint32_t from) {
 template <typename S>
 struct StreamBatch {
   using Shape = S;
+  using Unit = Positions<kDepth>;
   static constexpr Save kSave = Save::raw;
-  static constexpr int kStep = kDepth;
+  static constexpr bool kAhead = false;
   std::uint32_t stage;  ///< shared address of the lane group's part of the first buffer
   int call = 0;
 
+  __device__ __forceinline__ static Unit load(const ChunkRecords& chunk, int unit) {
+    return load_positions<S, kSave, kDepth>(chunk, unit);
+  }
+  __device__ __forceinline__ static void prefetch(const LaneView<S>&, const ChunkRecords&, int, const Unit&) {}
   template <typename Ready>
-  __device__ __forceinline__ void operator()(const LaneView<S>& v, const Piece& piece, float (&acc)[S::kElements],
-                                             Ready& ready) {
+  __device__ __forceinline__ void operator()(const LaneView<S>& v, const ChunkRecords& chunk, int /*unit*/,
+                                             const Unit& at, Ready& ready) {
     const int lane = static_cast<int>(threadIdx.x) % S::kLanes;
     const int row_bytes = v.columns * static_cast<int>(sizeof(typename S::T));
-    const unsigned ends = piece.ends & device::bits_below(kDepth);
+    const unsigned firsts = at.firsts();
     const std::uint32_t buffer = stage + (call++ & 1) * (kStageBytes / 2);
-    const auto packed = [&](int j) {  // the ending groups' rows follow each other
-      return buffer + __popc(ends & device::bits_below(j)) * row_bytes + 16 * lane;
-    };
+    const auto packed = [&](int j) { return buffer + __popc(firsts & device::bits_below(j)) * row_bytes + 16 * lane; };
     {
       uint4 base[kDepth];
-      load_batch<S, kDepth>(v, piece, base);
+      load_rows(v, at, base);
       ready();
       asm volatile("cp.async.bulk.wait_group.read 1;" ::
                        : "memory");  // the buffer's own last store; the other may go on
       __syncwarp();
 #pragma unroll
       for (int j = 0; j < kDepth; ++j)
-        if (((piece.stores >> j) & 1u) != 0) store_shared(packed(j), base[j]);
+        if (at.first(j) && v.width > 0) store_shared(packed(j), base[j]);
     }
-    send(v, piece, ends, buffer, row_bytes);
+    send(v, at.ordinal + 1, __popc(firsts), buffer, row_bytes);
     asm volatile("cp.async.bulk.commit_group;" ::: "memory");  // every lane counts one group a call
 #pragma unroll
     for (int j = 0; j < kDepth; ++j) {
       uint4 base{0, 0, 0, 0};  // the lane's own bytes again: cheaper than 32 registers
-      if (((piece.stores >> j) & 1u) != 0) base = load_shared(packed(j));
-      write_position<S, Save::none>(v, piece, j, 0, base, RowCoder{}, acc);
+      if (at.first(j) && v.width > 0) base = load_shared(packed(j));
+      write_group<S, Save::none>(v, chunk, at, j, 0, base, RowCoder{});
     }
   }
 
-  /// `ends`: the positions of the batch whose rows lie packed in `buffer`, in this order; their ordinals are adjacent.
-  __device__ __forceinline__ void send(const LaneView<S>& v, const Piece& piece, unsigned ends, std::uint32_t buffer,
+  /// `rows` rows lie packed in `buffer`; they are adjacent in the snapshot, from `ordinal` on.
+  __device__ __forceinline__ void send(const LaneView<S>& v, int ordinal, int rows, std::uint32_t buffer,
                                        int row_bytes) {
-    const int lane = static_cast<int>(threadIdx.x) % S::kLanes, rows = __popc(ends);
+    const int lane = static_cast<int>(threadIdx.x) % S::kLanes;
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
     __syncwarp();
-    const int ordinal = piece.ordinal + __popc(piece.firsts & device::bits_below(device::lowest_bit(ends, 0) + 1));
     auto* to = row_at(v.saved - 16 * lane, ordinal, v.saved_row_bytes);
     if (row_bytes == static_cast<int>(v.saved_row_bytes)) {
       if (lane == 0 && rows > 0) bulk_store(to, buffer, rows * row_bytes);
@@ -112,7 +114,7 @@ Plan plan_of(const Params& p, const LaunchContext& context) {
   Plan plan{};
   plan.columns = p.dims.head_dim <= 64 || room_for(p, context.device, 128) < 8 ? 64 : 128;
   plan.lanes = plan.columns * static_cast<int>(size_of(p.bank.dtype)) / 16;
-  plan.shape = walk_shape(p, context, plan.columns, plan.lanes, room_for(p, context.device, plan.columns));
+  plan.shape = walk_shape(p, context, plan.columns, plan.lanes, kDepth, room_for(p, context.device, plan.columns));
   plan.shape.launch.shared_bytes += static_cast<std::size_t>(plan.shape.launch.threads / 32 * kStageBytes);
   return plan;
 }

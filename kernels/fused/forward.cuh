@@ -148,9 +148,9 @@ __device__ __forceinline__ void write_range(const ForwardArgs& a, std::int64_t c
   const int begin = range * a.cut.units_per_range;
   const int stop = min(((valid + 31) / 32) << a.cut.unit_shift, begin + a.cut.units_per_range);
   const write::LaneView<S> view = write::lane_view<S, F::kSave>(p, chunk, block_column, tokens);
-  typename Batch::Unit loaded;
+  typename Batch::Work work;
   int unit = begin + warp;
-  if (unit < stop) loaded = Batch::load(records, unit);
+  if (unit < stop) work = {view, records, write::load_unit<F::kSave>(records, unit)};
   wait();
   stage.start<true>(
       write::token_block<S>(tokens, p.delta_v + chunk * d.chunk * d.head_dim, valid_tokens, d.head_dim, block_column));
@@ -161,9 +161,11 @@ __device__ __forceinline__ void write_range(const ForwardArgs& a, std::int64_t c
   };
   Batch batch{};
   while (unit < stop) {
-    batch(view, records, unit, loaded, ready);
+    write::Unit next;
     unit += kWarps;
-    if (unit < stop) loaded = Batch::load(records, unit);
+    if (unit < stop) next = write::load_unit<F::kSave>(records, unit);
+    batch(view, records, work, ready);
+    if (unit < stop) work = {view, records, next};
   }
   ready();  // warps without a group meet the others at the barrier
 }

@@ -157,13 +157,13 @@ __global__ void __launch_bounds__(32 * kMaxWarps, kResident)
   const int n = d.write_positions(), valid = d.valid_tokens(p.step) * d.writes;
   const std::int64_t index = std::int64_t{p.step} * d.streams + blockIdx.x;
   const ChunkView chunk{p.record + index * n, p.delta_v + index * d.chunk * d.head_dim, index * n};
-  const Window* window = p.window + index * window_count(n);
+  const ChunkRecords records{chunk.record, p.window + index * window_count(n), valid, cut.unit_shift};
   const int begin = static_cast<int>(blockIdx.y) * cut.units_per_cta, warps = static_cast<int>(blockDim.x) / 32;
   const int stop = min(((valid + 31) / 32) << cut.unit_shift, begin + cut.units_per_cta);
   int unit = begin + static_cast<int>(threadIdx.x) / 32;
   Unit current;
   if (unit < stop) {
-    current = load_unit<kSave>(chunk.record, window, unit >> cut.unit_shift, valid);
+    current = load_unit<kSave>(records, unit);
     unsigned own = OwnGroups(current.record, unit, cut.unit_shift).own;
     for (int i = 0; i < kRowsAhead && kResident == 1; ++i, own &= own - 1) prefetch_row<S>(p, own, current.record);
   }
@@ -186,7 +186,7 @@ __global__ void __launch_bounds__(32 * kMaxWarps, kResident)
           {32 * (unit >> cut.unit_shift) + first, record, row + __popc(groups.firsts & device::bits_below(first + 1))});
     }
     unit += warps;
-    if (unit < stop) current = load_unit<kSave>(chunk.record, window, unit >> cut.unit_shift, valid);
+    if (unit < stop) current = load_unit<kSave>(records, unit);
   }
 }
 

@@ -73,36 +73,17 @@ __device__ __forceinline__ void save_scales(const LaneView<S>& v, const Piece& p
     v.scales[piece.ordinal + __popc(piece.firsts & device::bits_below(lane + 1))] = scale;
 }
 
-/// Asks the L2 for the first base rows of a unit's lane groups: harmless while the previous grid still writes them,
-/// since the L2 is where its writes go. H200, f32_128 not saving: 732 us with 4 KiB a lane group, 787 with all rows,
-/// 773 without; default saving fp8 636 against 659 without, wide960 raw 1994 against 2068. (Bulk prefetches were slower
-/// than none at flag64: 3358 against 2684.)
-template <typename S>
-__device__ __forceinline__ void prefetch_rows(const LaneView<S>& v, int unit, int unit_shift, const uint4& record) {
-  constexpr int kGranule = 64;  // what the L2 fetches at least
-  constexpr int kRows = 4096 / (S::kColumns * static_cast<int>(sizeof(typename S::T)));
-  const int lane = static_cast<int>(threadIdx.x & 31), sub = unit & ((1 << unit_shift) - 1);
-  if (!S::kAligned || (record.x & kFirst) == 0 || lane >> (5 - unit_shift) != sub) return;
-  if ((lane & ((S::kLanes >> unit_shift) - 1)) >= kRows) return;
-  const auto* row = reinterpret_cast<const char*>(
-      row_at(v.bank - lane % S::kLanes * S::kElements, static_cast<std::int32_t>(record.y), v.row_bytes));
-#pragma unroll
-  for (int i = 0; i < S::kColumns * static_cast<int>(sizeof(typename S::T)); i += kGranule)
-    if (i < v.columns * static_cast<int>(sizeof(typename S::T)))
-      asm volatile("prefetch.global.L2 [%0];" ::"l"(row + i) : "memory");
-}
-
 /// `rows(view, piece, acc, ready)` writes a piece.
 template <typename S, typename Rows, typename Ready>
-__device__ __forceinline__ void write_unit(const LaneView<S>& v, const ChunkRecords& chunk, int unit,
-                                           const Unit& loaded, Rows& rows, Ready& ready) {
+__device__ __forceinline__ void write_unit(const LaneView<S>& v, const ChunkRecords& chunk, const Unit& unit,
+                                           Rows& rows, Ready& ready) {
   const int unit_shift = chunk.unit_shift, valid = chunk.valid;
-  const int sub = unit & ((1 << unit_shift) - 1), part = S::kLanes >> unit_shift;
+  const int sub = unit.index & ((1 << unit_shift) - 1), part = S::kLanes >> unit_shift;
   const int group = static_cast<int>(threadIdx.x & 31) / S::kLanes;
   const int begin = (sub * (32 / S::kLanes) + group) * part;
-  int w = unit >> unit_shift;
-  int groups_before = loaded.groups_before;
-  device::RecordWindow window = device::record_window(v.table, loaded.record, w, valid);
+  int w = unit.index >> unit_shift;
+  int groups_before = unit.groups_before;
+  device::RecordWindow window = device::record_window(v.table, unit.record, w, valid);
   device::Span span = device::owned_span(window.first, window.last, window.count, begin, begin + part);
   float acc[S::kElements] = {};
   while (true) {

@@ -70,26 +70,26 @@ struct RingRows {
   }
 };
 
+/// The table is filled window by window, so a unit is all that is known before.
+template <typename S>
+struct RingWork {
+  Unit unit;
+  RingWork() = default;
+  __device__ __forceinline__ RingWork(const LaneView<S>&, const ChunkRecords&, const Unit& loaded) : unit(loaded) {}
+};
+
 /// The Batch (walk.cuh).
 template <typename S, Save kSave_>
 struct RingBatch {
   using Shape = S;
-  using Unit = write::Unit;
+  using Work = RingWork<S>;
   static constexpr Save kSave = kSave_;
-  static constexpr bool kAhead = true;
   RingRows<S, kSave> rows;
 
-  __device__ __forceinline__ static Unit load(const ChunkRecords& chunk, int unit) {
-    return load_unit<kSave>(chunk.record, chunk.window, unit >> chunk.unit_shift, chunk.valid);
-  }
-  __device__ __forceinline__ static void prefetch(const LaneView<S>& v, const ChunkRecords& chunk, int unit,
-                                                  const Unit& loaded) {
-    prefetch_rows(v, unit, chunk.unit_shift, loaded.record);
-  }
   template <typename Ready>
-  __device__ __forceinline__ void operator()(const LaneView<S>& v, const ChunkRecords& chunk, int unit,
-                                             const Unit& loaded, Ready& ready) {
-    write_unit(v, chunk, unit, loaded, rows, ready);
+  __device__ __forceinline__ void operator()(const LaneView<S>& v, const ChunkRecords& chunk, const Work& work,
+                                             Ready& ready) {
+    write_unit(v, chunk, work.unit, rows, ready);
   }
 };
 

@@ -29,24 +29,18 @@ __device__ __forceinline__ uint4 load_shared(std::uint32_t from) {
 template <typename S>
 struct StreamBatch {
   using Shape = S;
-  using Unit = Positions<kDepth>;
+  using Work = Groups<S, kDepth>;
   static constexpr Save kSave = Save::raw;
-  static constexpr bool kAhead = false;
   std::uint32_t stage;  ///< shared address of the lane group's part of the first buffer
   int call = 0;
 
-  __device__ __forceinline__ static Unit load(const ChunkRecords& chunk, int unit) {
-    return load_positions<S, kSave, kDepth>(chunk, unit);
-  }
-  __device__ __forceinline__ static void prefetch(const LaneView<S>&, const ChunkRecords&, int, const Unit&) {}
   template <typename Ready>
-  __device__ __forceinline__ void operator()(const LaneView<S>& v, const ChunkRecords& chunk, int /*unit*/,
-                                             const Unit& at, Ready& ready) {
+  __device__ __forceinline__ void operator()(const LaneView<S>& v, const ChunkRecords& chunk, const Work& at,
+                                             Ready& ready) {
     const int lane = static_cast<int>(threadIdx.x) % S::kLanes;
     const int row_bytes = v.columns * static_cast<int>(sizeof(typename S::T));
-    const unsigned firsts = at.firsts();
     const std::uint32_t buffer = stage + (call++ & 1) * (kStageBytes / 2);
-    const auto packed = [&](int j) { return buffer + __popc(firsts & device::bits_below(j)) * row_bytes + 16 * lane; };
+    const auto packed = [&](int j) { return buffer + __popc(at.firsts & device::bits_below(j)) * row_bytes + 16 * lane; };
     {
       uint4 base[kDepth];
       load_rows(v, at, base);
@@ -58,7 +52,7 @@ struct StreamBatch {
       for (int j = 0; j < kDepth; ++j)
         if (at.first(j) && v.width > 0) store_shared(packed(j), base[j]);
     }
-    send(v, at.ordinal + 1, __popc(firsts), buffer, row_bytes);
+    send(v, at.ordinal + 1, __popc(at.firsts), buffer, row_bytes);
     asm volatile("cp.async.bulk.commit_group;" ::: "memory");  // every lane counts one group a call
 #pragma unroll
     for (int j = 0; j < kDepth; ++j) {

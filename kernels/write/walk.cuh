@@ -2,11 +2,9 @@
 // The walk that the variants share: a CTA owns a range of a chunk's positions and one block of columns; its token rows
 // lie in shared memory; its warps take units of 32 positions or fewer. What a warp does with a unit is the Batch's; all
 // of it is called by the whole warp:
-//   using Shape; using Unit; static constexpr Save kSave;
-//   static constexpr bool kAhead;                     whether Unit is small enough to be held for the next unit, too
-//   static Unit load(chunk, unit)                     what is to be known of a unit: old data
-//   static void prefetch(view, chunk, unit, loaded)   may ask the L2 for the first unit's rows
-//   operator()(view, chunk, unit, loaded, ready)      ready() waits for the token rows
+//   using Shape; static constexpr Save kSave;
+//   using Work;                            made of (view, chunk, unit) from old data, before the wait for the grid before
+//   operator()(view, chunk, work, ready)   ready() waits for the token rows
 #include "kernels/common/group_walk.cuh"
 #include "kernels/common/launch.h"
 #include "kernels/write/encode.cuh"
@@ -28,7 +26,7 @@ template <typename S>
 struct LaneView {
   typename S::T* bank;     ///< at the lane's column of row 0
   const float* token_row;  ///< shared memory, at the lane's first column of token 0
-  Record* table;           ///< shared memory, the warp's [32]; ring's
+  Record* table;           ///< shared memory, the warp's [32]
   std::uint8_t* saved;     ///< the lane's first byte in the snapshot row of the chunk's group 0
   float* scales;           ///< of the chunk's group 0; null but in the first column block
   std::uint32_t row_bytes, saved_row_bytes;
@@ -36,15 +34,38 @@ struct LaneView {
   int width;    ///< of those, the lane's
 };
 
-/// What ring and all_slices know of a unit: its window, and the lane's record there.
+/// A warp's piece of work: the groups that begin in one window, or in one of its 2^unit_shift equal parts. All of this
+/// is old data, asked for one unit ahead.
 struct Unit {
-  uint4 record{0, 0, 0, 0};
-  int groups_before = 0;
+  int index = 0;
+  uint4 record{0, 0, 0, 0};  ///< the lane's in the window
+  int groups_before = 0;     ///< the window; where rows are saved
 };
 
 template <Save kSave>
-__device__ __forceinline__ Unit load_unit(const Record* record, const Window* window, int w, int valid) {
-  return {device::load_record(record, w, valid), kSave == Save::none ? 0 : window[w].groups_before};
+__device__ __forceinline__ Unit load_unit(const ChunkRecords& chunk, int index) {
+  const int w = index >> chunk.unit_shift;
+  return {index, device::load_record(chunk.record, w, chunk.valid),
+          kSave == Save::none ? 0 : chunk.window[w].groups_before};
+}
+
+/// Asks the L2 for the first base rows of a unit's lane groups: harmless while the previous grid still writes them,
+/// since the L2 is where its writes go. H200, f32_128 not saving: 732 us with 4 KiB a lane group, 787 with all rows,
+/// 773 without; default saving fp8 636 against 659 without, wide960 raw 1994 against 2068. (Bulk prefetches were slower
+/// than none at flag64: 3358 against 2684.)
+template <typename S>
+__device__ __forceinline__ void prefetch_rows(const LaneView<S>& v, const Unit& unit, int unit_shift) {
+  constexpr int kGranule = 64;  // what the L2 fetches at least
+  constexpr int kRows = 4096 / (S::kColumns * static_cast<int>(sizeof(typename S::T)));
+  const int lane = static_cast<int>(threadIdx.x & 31), sub = unit.index & ((1 << unit_shift) - 1);
+  if (!S::kAligned || (unit.record.x & kFirst) == 0 || lane >> (5 - unit_shift) != sub) return;
+  if ((lane & ((S::kLanes >> unit_shift) - 1)) >= kRows) return;
+  const auto* row = reinterpret_cast<const char*>(
+      row_at(v.bank - lane % S::kLanes * S::kElements, static_cast<std::int32_t>(unit.record.y), v.row_bytes));
+#pragma unroll
+  for (int i = 0; i < S::kColumns * static_cast<int>(sizeof(typename S::T)); i += kGranule)
+    if (i < v.columns * static_cast<int>(sizeof(typename S::T)))
+      asm volatile("prefetch.global.L2 [%0];" ::"l"(row + i) : "memory");
 }
 
 /// The calling lane's view of one column block of one chunk. `tokens`: shared memory as of walk().
@@ -87,10 +108,11 @@ __device__ __forceinline__ void walk(const Params& p, const Cut& cut, float* tok
 
   const LaneView<S> view = lane_view<S, Batch::kSave>(p, chunk, block_column, tokens);
   device::RowStage stage(token_barrier<S>(tokens, d.chunk), cut.engine);
-  typename Batch::Unit next;
+  typename Batch::Work work;
   if (unit < stop) {
-    next = Batch::load(records, unit);
-    Batch::prefetch(view, records, unit, next);
+    const Unit first = load_unit<Batch::kSave>(records, unit);
+    prefetch_rows(view, first, cut.unit_shift);
+    work = {view, records, first};
   }
   __syncthreads();  // the stage's barrier
   device::wait_for_previous_grid();
@@ -103,13 +125,12 @@ __device__ __forceinline__ void walk(const Params& p, const Cut& cut, float* tok
     staged = true;
   };
   while (unit < stop) {
-    const typename Batch::Unit current = next;
-    const int now = unit;
+    Unit next;
     ++unit;
     if (--left == 0) unit += (static_cast<int>(blockDim.x) / 32 - 1) * cut.tile_units, left = cut.tile_units;
-    if (Batch::kAhead && unit < stop) next = Batch::load(records, unit);
-    batch(view, records, now, current, ready);
-    if (!Batch::kAhead && unit < stop) next = Batch::load(records, unit);
+    if (unit < stop) next = load_unit<Batch::kSave>(records, unit);
+    batch(view, records, work, ready);
+    if (unit < stop) work = {view, records, next};
   }
   ready();  // warps without a group meet the others at the barrier
 }

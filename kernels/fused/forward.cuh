@@ -47,7 +47,7 @@ struct Roles {
 /// this is number `rank`.
 template <typename F>
 __device__ __forceinline__ void gather_operand(const ForwardArgs& a, const Team& team, int step, int operand, int rank,
-                                               int ctas, float* parts, WaitOnce wait) {
+                                               int ctas, float* parts, WaitOnce& wait) {
   using Row = device::RowVector<typename F::T, true>;
   const gather::device_rows::Args& g = a.gather;
   RowPlan plan = g.plan;
@@ -80,12 +80,14 @@ __device__ __forceinline__ void gather_phase(const ForwardArgs& a, const Team& t
                                              float* parts) {
   const bool both = team.size == 1;
   const int first = team.rank < roles.writers ? 0 : 1;
+  WaitOnce wait{team, kWrite, team.size * step};
   for (int operand = first; operand < (both ? 2 : first + 1); ++operand) {
     const int ctas = operand == 0 ? roles.writers : roles.readers(team);
     const int rank = operand == 0 || both ? team.rank : team.rank - roles.writers;
-    gather_operand<F>(a, team, step, operand, rank, ctas, parts, WaitOnce{team, kWrite, team.size * step});
+    gather_operand<F>(a, team, step, operand, rank, ctas, parts, wait);
     team.arrive(operand == 0 ? kGatherWrites : kGatherReads);
   }
+  wait();  // also without a unit: write_range relies on it
 }
 
 /// Output tiles of one of mix's products over the team's streams.
@@ -134,7 +136,8 @@ __device__ __forceinline__ void mix_product(const ForwardArgs& a, const Team& te
   }
 }
 
-/// One range of one column block of one stream: what a CTA of write::walk does.
+/// One range of one column block of one stream: what a CTA of write::walk does. Base rows are asked for before the
+/// wait: gather_phase has waited for the write before, and none of this one's stores precede the wait.
 template <typename F>
 __device__ __forceinline__ void write_range(const ForwardArgs& a, std::int64_t chunk, int block_column, int range,
                                             float* tokens, device::RowStage& stage, WaitOnce& wait) {
@@ -147,27 +150,19 @@ __device__ __forceinline__ void write_range(const ForwardArgs& a, std::int64_t c
   const write::ChunkRecords records{p.record + chunk * n, p.window + chunk * window_count(n), valid, a.cut.unit_shift};
   const int begin = range * a.cut.units_per_range;
   const int stop = min(((valid + 31) / 32) << a.cut.unit_shift, begin + a.cut.units_per_range);
-  const write::LaneView<S> view = write::lane_view<S, F::kSave>(p, chunk, block_column, tokens);
-  typename Batch::Work work;
-  int unit = begin + warp;
-  if (unit < stop) work = {view, records, write::load_unit<F::kSave>(records, unit)};
-  wait();
-  stage.start<true>(
-      write::token_block<S>(tokens, p.delta_v + chunk * d.chunk * d.head_dim, valid_tokens, d.head_dim, block_column));
+  const auto start = [&] {
+    wait();
+    stage.start<true>(write::token_block<S>(tokens, p.delta_v + chunk * d.chunk * d.head_dim, valid_tokens, d.head_dim,
+                                            block_column));
+  };
   bool staged = false;
-  auto ready = [&] {  // token rows arrive while the first base rows are on their way
+  const auto ready = [&] {
     if (!staged) stage.wait<true>();
     staged = true;
   };
-  Batch batch{};
-  while (unit < stop) {
-    write::Unit next;
-    unit += kWarps;
-    if (unit < stop) next = write::load_unit<F::kSave>(records, unit);
-    batch(view, records, work, ready);
-    if (unit < stop) work = {view, records, next};
-  }
-  ready();  // warps without a group meet the others at the barrier
+  Batch batch;
+  write::walk_units<true>(write::lane_view<S, F::kSave>(p, chunk, block_column, tokens), records, begin + warp, stop,
+                          [](int unit) { return unit + kWarps; }, batch, start, ready);
 }
 
 template <typename F>

@@ -73,10 +73,10 @@ inline WriteCut cut_write(const Dims& dims, const TeamShape& team, int columns, 
 /// What lies before the shared memory of the phases: the barrier of the token rows' stage.
 inline constexpr std::size_t kBarrierBytes = 16;
 /// Shared memory of write: that barrier, a block of the chunk's token rows with the 16 bytes that follow it in a launch
-/// of write itself, and a table of 32 records for every warp.
+/// of write itself, and two tables of 32 records for every warp.
 inline std::size_t write_shared_bytes(const Dims& dims, int columns) {
   return kBarrierBytes + sizeof(float) * static_cast<std::size_t>(dims.chunk) * static_cast<std::size_t>(columns) + 16 +
-         sizeof(Record) * 32 * kWarps;
+         sizeof(Record) * 64 * kWarps;
 }
 /// Columns of a CTA of write: 128 where rows are wider than 64 and as many fit, else 64.
 inline int write_columns(const Dims& dims, std::size_t limit) {

@@ -107,7 +107,7 @@ __global__ void __launch_bounds__(32 * kMaxWarps, 1)
   const int ctas = (p.dims.head_dim + S::kColumns - 1) / S::kColumns;
   const int warp = static_cast<int>(threadIdx.x) / 32, warps = static_cast<int>(blockDim.x) / 32;
   auto* tables = reinterpret_cast<Record*>(tokens + token_floats<S>(p.dims.chunk));
-  const auto* area = reinterpret_cast<const unsigned char*>(tables + 32 * warps) + warp * exchange_bytes(ctas, kGroups);
+  const auto* area = reinterpret_cast<const unsigned char*>(tables + kTableRecords * warps) + warp * exchange_bytes(ctas, kGroups);
   const ClusterExchange<S> exchange{shared_address(area)};
   if (threadIdx.x % 32 == 0) {
     for (int i = 0; i < 2; ++i)
@@ -132,7 +132,7 @@ std::size_t exchange_total(const Form& f, int warps) {
 Form make_form(const Params& p, int columns) {
   Form f{columns, columns * static_cast<int>(size_of(p.bank.dtype)) / 16, device::ceil_div(p.dims.head_dim, columns),
          0};
-  f.shared_bytes = token_bytes(p, columns) + sizeof(Record) * 32 * kMaxWarps + exchange_total(f, kMaxWarps);
+  f.shared_bytes = token_bytes(p, columns) + kTableBytes * kMaxWarps + exchange_total(f, kMaxWarps);
   return f;
 }
 /// 256 columns a CTA (bf16) where token rows leave room for two CTAs an SM, or where 16 CTAs of 128 do not cover a row;

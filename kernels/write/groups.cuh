@@ -14,8 +14,8 @@ struct Groups {
   const Record* record;  ///< shared memory, of the lane group's first position
   int begin;             ///< that position
   int ordinal;           ///< of the last group that begins before it; where rows are saved
-  unsigned firsts;       ///< bit j: a group begins at position begin + j
-  int slot[kPart];       ///< before the wait for the previous grid they are worth their registers
+  unsigned firsts = 0;   ///< bit j: a group begins at position begin + j
+  int slot[kPart];       ///< known ahead: what rows are asked for with
 
   Groups() = default;
   __device__ __forceinline__ Groups(const LaneView<S>& v, const ChunkRecords& chunk, const Unit& unit) {
@@ -83,19 +83,27 @@ __device__ __forceinline__ void save_scales(const LaneView<S>& v, const Groups<S
     v.scales[at.ordinal + __popc(at.firsts & device::bits_below(lane + 1))] = scale;
 }
 
-/// The Batch (walk.cuh) of direct, direct2 and cluster.
+/// The Batch (walk.cuh) of direct, direct2 and cluster. Rows are asked for a unit ahead, each as soon as its registers
+/// are free; not those of quantized rows, for whose maxima the registers are needed.
 template <typename S, Save kSave_, int kPart, typename Exchange = NoExchange>
 struct GroupBatch {
   using Shape = S;
   using Work = Groups<S, kPart>;
   static constexpr Save kSave = kSave_;
+  static constexpr bool kAhead = !is_quantized(kSave);
   Exchange exchange{};
+  uint4 base[kPart] = {};
 
+  __device__ __forceinline__ void request(const LaneView<S>& v, const Work& at, int j) {
+    base[j] = load_columns<S>(row_at(v.bank, at.slot[j], v.row_bytes), at.first(j) ? v.width : 0);
+  }
+  __device__ __forceinline__ void begin(const LaneView<S>& v, const Work& at) {
+#pragma unroll
+    for (int j = 0; j < kPart; ++j) request(v, at, j);
+  }
   template <typename Ready>
   __device__ __forceinline__ void operator()(const LaneView<S>& v, const ChunkRecords& chunk, const Work& at,
-                                             Ready& ready) {
-    uint4 base[kPart];
-    load_rows(v, at, base);
+                                             const Work& next, Ready& ready) {
     ready();
     RowCoder mine;
     if constexpr (is_quantized(kSave)) {
@@ -109,7 +117,9 @@ struct GroupBatch {
       if constexpr (is_quantized(kSave)) coder = coder_of_lane(mine, j, kPart);
       ordinal += static_cast<int>((at.firsts >> j) & 1u);
       write_group<S, kSave>(v, chunk, at, j, ordinal, base[j], coder);
+      if constexpr (kAhead) request(v, next, j);
     }
+    if constexpr (!kAhead) begin(v, next);
   }
 };
 

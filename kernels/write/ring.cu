@@ -85,9 +85,10 @@ struct RingBatch {
   static constexpr Save kSave = kSave_;
   RingRows<S, kSave> rows;
 
+  __device__ __forceinline__ void begin(const LaneView<S>&, const Work&) {}
   template <typename Ready>
   __device__ __forceinline__ void operator()(const LaneView<S>& v, const ChunkRecords& chunk, const Work& work,
-                                             Ready& ready) {
+                                             const Work& /*next*/, Ready& ready) {
     write_unit(v, chunk, work.unit, rows, ready);
   }
 };
@@ -97,7 +98,8 @@ __global__ void __launch_bounds__(32 * kMaxWarps, 1)
     ring_kernel(const __grid_constant__ Params p, const __grid_constant__ Cut cut, int depth) {
   extern __shared__ float4 shared[];
   auto* tokens = reinterpret_cast<float*>(shared);
-  auto* rings = reinterpret_cast<uint4*>(tokens + token_floats<S>(p.dims.chunk)) + blockDim.x;  // past the record tables
+  auto* tables = reinterpret_cast<Record*>(tokens + token_floats<S>(p.dims.chunk));
+  auto* rings = reinterpret_cast<uint4*>(tables + kTableRecords * blockDim.x / 32);
   const int warp = static_cast<int>(threadIdx.x) / 32;
   auto* const ring = rings + warp * depth * 32 + threadIdx.x % 32;
   // Lanes past the row copy nothing; their zeros are no part of a maximum.
@@ -116,7 +118,7 @@ struct Plan {
 /// Room for warps beside the token rows in `bytes` of shared memory.
 int room_for(const Params& p, std::size_t bytes, int columns, int depth) {
   const auto free = static_cast<std::int64_t>(bytes) - static_cast<std::int64_t>(token_bytes(p, columns));
-  return static_cast<int>(std::clamp<std::int64_t>(free / (kSlotBytes * (1 + depth)), 0, kMaxWarps));
+  return static_cast<int>(std::clamp<std::int64_t>(free / (static_cast<int>(kTableBytes) + kSlotBytes * depth), 0, kMaxWarps));
 }
 
 /// 64 columns where rows are no wider and where 128 leave no room for 8 warps; else 128.
@@ -158,7 +160,7 @@ std::string refuse(const Params& p, const Device& device) {
            std::to_string(p.dims.head_dim) + ": a row's scale needs its largest magnitude; use cluster or all_slices";
   if (room_for(p, device.shared_memory_per_block, 64, 8) < 1)
     return "ring keeps 64 columns of a chunk's token rows and a ring in shared memory (" +
-           std::to_string(token_bytes(p, 64) + 9 * kSlotBytes) + " bytes); this GPU offers " +
+           std::to_string(token_bytes(p, 64) + kTableBytes + 8 * kSlotBytes) + " bytes); this GPU offers " +
            std::to_string(device.shared_memory_per_block);
   return {};
 }

@@ -28,9 +28,13 @@ inline std::size_t token_bytes(const Params& p, int columns) {
   return sizeof(float) * static_cast<std::size_t>(p.dims.chunk) * static_cast<std::size_t>(columns) + 16;
 }
 
+/// Of a warp's record tables: one for the unit that it writes, one for the next.
+inline constexpr int kTableRecords = 64;
+inline constexpr std::size_t kTableBytes = kTableRecords * sizeof(Record);
+
 /// Whether the chunk's token rows and the warps' record tables fit a CTA.
 inline bool tokens_fit(const Params& p, int columns, const Device& device) {
-  return token_bytes(p, columns) + sizeof(Record) * 32 * kMaxWarps <= device.shared_memory_per_block;
+  return token_bytes(p, columns) + kTableBytes * kMaxWarps <= device.shared_memory_per_block;
 }
 
 /// CTAs per chunk: the fewest that minimise waves x (rounds of the CTA's warps + the rounds that staging the chunk's
@@ -79,7 +83,7 @@ inline WalkShape walk_shape(const Params& p, const LaunchContext& context, int c
   shape.launch.grid =
       dim3(static_cast<unsigned>(chunks), static_cast<unsigned>(device::ceil_div(units, cut.units_per_cta)));
   shape.launch.threads = 32 * warps;
-  shape.launch.shared_bytes = token_bytes(p, columns) + sizeof(Record) * 32 * static_cast<std::size_t>(warps);
+  shape.launch.shared_bytes = token_bytes(p, columns) + kTableBytes * static_cast<std::size_t>(warps);
   return shape;
 }
 

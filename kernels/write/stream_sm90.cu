@@ -34,9 +34,10 @@ struct StreamBatch {
   std::uint32_t stage;  ///< shared address of the lane group's part of the first buffer
   int call = 0;
 
+  __device__ __forceinline__ void begin(const LaneView<S>&, const Work&) {}
   template <typename Ready>
   __device__ __forceinline__ void operator()(const LaneView<S>& v, const ChunkRecords& chunk, const Work& at,
-                                             Ready& ready) {
+                                             const Work& /*next*/, Ready& ready) {
     const int lane = static_cast<int>(threadIdx.x) % S::kLanes;
     const int row_bytes = v.columns * static_cast<int>(sizeof(typename S::T));
     const std::uint32_t buffer = stage + (call++ & 1) * (kStageBytes / 2);
@@ -83,7 +84,8 @@ __global__ void __launch_bounds__(32 * kMaxWarps, 1)
   extern __shared__ float4 shared[];
   auto* tokens = reinterpret_cast<float*>(shared);
   auto* stages =
-      reinterpret_cast<unsigned char*>(reinterpret_cast<uint4*>(tokens + token_floats<S>(p.dims.chunk)) + blockDim.x);
+      reinterpret_cast<unsigned char*>(reinterpret_cast<Record*>(tokens + token_floats<S>(p.dims.chunk)) +
+                                       kTableRecords * blockDim.x / 32);
   const int warp = static_cast<int>(threadIdx.x) / 32, group = static_cast<int>(threadIdx.x) % 32 / S::kLanes;
   const auto stage = static_cast<std::uint32_t>(
       __cvta_generic_to_shared(stages + warp * kStageBytes + group * kDepth * S::kLanes * 16));
@@ -101,7 +103,7 @@ struct Plan {
 int room_for(const Params& p, const Device& device, int columns) {
   const auto free =
       static_cast<std::int64_t>(device.shared_memory_per_block) - static_cast<std::int64_t>(token_bytes(p, columns));
-  return static_cast<int>(std::clamp<std::int64_t>(free / (kStageBytes + 32 * 16), 0, kMaxWarps));
+  return static_cast<int>(std::clamp<std::int64_t>(free / (kStageBytes + static_cast<int>(kTableBytes)), 0, kMaxWarps));
 }
 
 Plan plan_of(const Params& p, const LaunchContext& context) {
@@ -121,7 +123,7 @@ std::string refuse(const Params& p, const Device& device) {
   if (!rows_aligned(p)) return "stream stores rows in 16-byte pieces; " + unaligned_row(p) + " needs direct";
   if (room_for(p, device, 64) < 1)
     return "stream keeps 64 columns of a chunk's token rows and two buffers in shared memory (" +
-           std::to_string(token_bytes(p, 64) + kStageBytes + 512) + " bytes); this GPU offers " +
+           std::to_string(token_bytes(p, 64) + kStageBytes + kTableBytes) + " bytes); this GPU offers " +
            std::to_string(device.shared_memory_per_block);
   return {};
 }

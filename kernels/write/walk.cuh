@@ -3,8 +3,9 @@
 // lie in shared memory; its warps take units of 32 positions or fewer. What a warp does with a unit is the Batch's; all
 // of it is called by the whole warp:
 //   using Shape; static constexpr Save kSave;
-//   using Work;                            made of (view, chunk, unit) from old data, before the wait for the grid before
-//   operator()(view, chunk, work, ready)   ready() waits for the token rows
+//   using Work;         made of (view, chunk, unit) from old data; one made of nothing has no groups
+//   begin(view, work)   the first work's rows may be read from now on
+//   operator()(view, chunk, work, next, ready)   ready() waits for the token rows; `next` is the work to come
 #include "kernels/common/group_walk.cuh"
 #include "kernels/common/launch.h"
 #include "kernels/write/encode.cuh"
@@ -26,7 +27,7 @@ template <typename S>
 struct LaneView {
   typename S::T* bank;     ///< at the lane's column of row 0
   const float* token_row;  ///< shared memory, at the lane's first column of token 0
-  Record* table;           ///< shared memory, the warp's [32]
+  Record* table;           ///< shared memory, the first of the warp's two [32]
   std::uint8_t* saved;     ///< the lane's first byte in the snapshot row of the chunk's group 0
   float* scales;           ///< of the chunk's group 0; null but in the first column block
   std::uint32_t row_bytes, saved_row_bytes;
@@ -77,7 +78,7 @@ __device__ __forceinline__ LaneView<S> lane_view(const Params& p, std::int64_t c
   const int row_bytes = saved_bytes<S, kSave>(d.head_dim);
   return {static_cast<typename S::T*>(p.bank.data) + column,
           tokens + S::kElements * lane,
-          reinterpret_cast<Record*>(tokens + token_floats<S>(d.chunk)) + 32 * warp,
+          reinterpret_cast<Record*>(tokens + token_floats<S>(d.chunk)) + kTableRecords * warp,
           static_cast<std::uint8_t*>(p.snapshot.rows) + chunk * n * row_bytes + saved_bytes<S, kSave>(column),
           is_quantized(kSave) && block_column == 0 ? p.snapshot.scale + chunk * n : nullptr,
           static_cast<std::uint32_t>(d.head_dim) * static_cast<std::uint32_t>(sizeof(typename S::T)),
@@ -86,9 +87,45 @@ __device__ __forceinline__ LaneView<S> lane_view(const Params& p, std::int64_t c
           min(max(d.head_dim - column, 0), S::kElements)};
 }
 
+/// The units of one warp, from `unit` on, below `stop`; following(unit) is the one after. Records are asked for two units
+/// ahead. start() is called by the whole CTA as soon as all old data of the first unit is here: it waits for who made
+/// delta_v and starts the stage of the token rows, for which ready() waits; begin_early: base rows are older than that.
+template <bool kBeginEarly, typename Batch, typename Following, typename Start, typename Ready>
+__device__ __forceinline__ void walk_units(LaneView<typename Batch::Shape> view, const ChunkRecords& records, int unit,
+                                           int stop, Following&& following, Batch& batch, Start&& start,
+                                           Ready&& ready) {
+  bool some = unit < stop;
+  typename Batch::Work work, next;
+  Unit ahead;
+  int flip = 32;  // to the other of the warp's two tables
+  if (some) {
+    const Unit first = load_unit<Batch::kSave>(records, unit);
+    unit = following(unit);
+    if (unit < stop) ahead = load_unit<Batch::kSave>(records, unit);
+    if constexpr (!kBeginEarly) prefetch_rows(view, first, records.unit_shift);
+    work = {view, records, first};
+    if constexpr (kBeginEarly) batch.begin(view, work);
+  }
+  start();
+  if (some && !kBeginEarly) batch.begin(view, work);
+  while (some) {
+    some = unit < stop;
+    next = {};
+    if (some) {
+      view.table += flip, flip = -flip;
+      next = {view, records, ahead};
+      unit = following(unit);
+      if (unit < stop) ahead = load_unit<Batch::kSave>(records, unit);
+    }
+    batch(view, records, work, next, ready);
+    work = next;
+  }
+  ready();  // warps without a unit, too
+}
+
 /// The kernel's body. grid.x = streams x column blocks (blocks fastest), grid.y = ranges of a chunk's units.
-/// `tokens`: shared memory for token_floats and a record table [32] for every warp. Records and windows are
-/// read before the wait for the previous grid: they were written long before (spec 3.2).
+/// `tokens`: shared memory for token_floats and two record tables [32] for every warp. Records and windows are read
+/// before the wait for the previous grid: they were written long before (spec 3.2).
 template <typename Batch>
 __device__ __forceinline__ void walk(const Params& p, const Cut& cut, float* tokens, Batch batch) {
   using S = typename Batch::Shape;
@@ -103,36 +140,27 @@ __device__ __forceinline__ void walk(const Params& p, const Cut& cut, float* tok
   const int n = d.write_positions(), valid_tokens = d.valid_tokens(p.step), valid = valid_tokens * d.writes;
   const ChunkRecords records{p.record + chunk * n, p.window + chunk * window_count(n), valid, cut.unit_shift};
   const int units = ((valid + 31) / 32) << cut.unit_shift, begin = static_cast<int>(blockIdx.y) * cut.units_per_cta;
-  const int stop = min(units, begin + cut.units_per_cta);
-  int unit = begin + warp * cut.tile_units, left = cut.tile_units;  // of the warp's tile
-
-  const LaneView<S> view = lane_view<S, Batch::kSave>(p, chunk, block_column, tokens);
   device::RowStage stage(token_barrier<S>(tokens, d.chunk), cut.engine);
-  typename Batch::Work work;
-  if (unit < stop) {
-    const Unit first = load_unit<Batch::kSave>(records, unit);
-    prefetch_rows(view, first, cut.unit_shift);
-    work = {view, records, first};
-  }
-  __syncthreads();  // the stage's barrier
-  device::wait_for_previous_grid();
-  device::allow_next_grid();
-  stage.start<S::kAligned>(
-      token_block<S>(tokens, p.delta_v + chunk * d.chunk * d.head_dim, valid_tokens, d.head_dim, block_column));
+  const auto start = [&] {
+    __syncthreads();  // the stage's barrier
+    device::wait_for_previous_grid();
+    device::allow_next_grid();
+    stage.start<S::kAligned>(
+        token_block<S>(tokens, p.delta_v + chunk * d.chunk * d.head_dim, valid_tokens, d.head_dim, block_column));
+  };
   bool staged = false;
-  auto ready = [&] {  // token rows arrive while the first base rows are on their way
+  const auto ready = [&] {  // token rows arrive while the first base rows are on their way
     if (!staged) stage.wait<S::kAligned>();
     staged = true;
   };
-  while (unit < stop) {
-    Unit next;
-    ++unit;
-    if (--left == 0) unit += (static_cast<int>(blockDim.x) / 32 - 1) * cut.tile_units, left = cut.tile_units;
-    if (unit < stop) next = load_unit<Batch::kSave>(records, unit);
-    batch(view, records, work, ready);
-    if (unit < stop) work = {view, records, next};
-  }
-  ready();  // warps without a group meet the others at the barrier
+  int left = cut.tile_units;  // of the warp's tile
+  const auto following = [&](int unit) {
+    if (--left > 0) return unit + 1;
+    left = cut.tile_units;
+    return unit + 1 + (static_cast<int>(blockDim.x) / 32 - 1) * cut.tile_units;
+  };
+  walk_units<false>(lane_view<S, Batch::kSave>(p, chunk, block_column, tokens), records, begin + warp * cut.tile_units,
+                    min(units, begin + cut.units_per_cta), following, batch, start, ready);
 }
 
 }  // namespace sdm::write

@@ -34,4 +34,20 @@ SDM_HD Span owned_span(unsigned first, unsigned last, int count, int part_begin,
 /// What an owner with an open group walks in the next window.
 SDM_HD Span continued_span(unsigned last, int count) { return {0, lowest_bit(last, count - 1) + 1, last == 0}; }
 
+/// The groups that begin in [part_begin, part_begin + part) of a window, and how many begin before them.
+struct PartGroups {
+  unsigned firsts;  ///< bit j: a group begins at position part_begin + j
+  int before;       ///< groups of the chunk that begin before part_begin
+};
+/// `first`: as in owned_span; `before_window`: groups of the chunk that begin before the window.
+SDM_HD PartGroups part_groups(unsigned first, int before_window, int part_begin, int part) {
+  const unsigned earlier = first & bits_below(part_begin);
+#if defined(__CUDA_ARCH__)
+  const int count = __popc(earlier);
+#else
+  const int count = __builtin_popcount(earlier);
+#endif
+  return {(first >> part_begin) & bits_below(part), before_window + count};
+}
+
 }  // namespace sdm::device

@@ -8,9 +8,11 @@ namespace sdm::fused {
 __device__ __forceinline__ void add_release(std::uint32_t* counter) {
   asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(counter) : "memory");
 }
-__device__ __forceinline__ std::uint32_t load_relaxed(const std::uint32_t* counter) {
+/// What was written before the sum was added to is visible to who sees it: the load drops the lines that the
+/// multiprocessor's L1 holds. (A fence instead would wait for this thread's own row loads on their way.)
+__device__ __forceinline__ std::uint32_t load_acquire(const std::uint32_t* counter) {
   std::uint32_t value;
-  asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(counter) : "memory");
+  asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(counter) : "memory");
   return value;
 }
 __device__ __forceinline__ std::uint64_t nanoseconds() {
@@ -44,7 +46,7 @@ class Team {
   __device__ __forceinline__ void poll(int phase, int arrivals) const {
     const std::uint32_t* counter = counters_ + phase * kCounterStride;
     std::uint64_t begin = 0;
-    for (unsigned turn = 1; load_relaxed(counter) < static_cast<std::uint32_t>(arrivals); ++turn)
+    for (unsigned turn = 1; load_acquire(counter) < static_cast<std::uint32_t>(arrivals); ++turn)
       if (turn % 4096 == 0) {
         const std::uint64_t now = nanoseconds();
         if (begin == 0) begin = now;
@@ -59,7 +61,7 @@ class Team {
 };
 
 /// Waits at its first call, which the whole CTA makes, for the arrivals of one phase or two. What the arrived CTAs
-/// wrote is then visible to this CTA: the fence drops the lines that its L1 holds.
+/// wrote is then visible to this CTA.
 struct WaitOnce {
   const Team& team;
   int phase, arrivals;
@@ -72,7 +74,6 @@ struct WaitOnce {
       if (threadIdx.x == 0) {
         team.poll(phase, arrivals);
         if (second_phase >= 0) team.poll(second_phase, second_arrivals);
-        asm volatile("fence.acq_rel.gpu;" ::: "memory");
       }
       __syncthreads();
     }

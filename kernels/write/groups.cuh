@@ -23,10 +23,11 @@ struct Groups {
     const int window = unit.index >> chunk.unit_shift, sub = unit.index & ((1 << chunk.unit_shift) - 1);
     const int at = (sub * kLaneGroups + static_cast<int>(threadIdx.x & 31) / S::kLanes) * kPart;
     const unsigned starts = device::record_window(v.table, unit.record, window, chunk.valid).first;
+    const device::PartGroups own = device::part_groups(starts, unit.groups_before, at, kPart);
     record = v.table + at;
     begin = 32 * window + at;
-    ordinal = unit.groups_before + __popc(starts & device::bits_below(at)) - 1;
-    firsts = (starts >> at) & device::bits_below(kPart);
+    ordinal = own.before - 1;
+    firsts = own.firsts;
 #pragma unroll
     for (int j = 0; j < kPart; ++j) slot[j] = record[j].slot;
   }

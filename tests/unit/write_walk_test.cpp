@@ -84,6 +84,34 @@ TEST(WriteWalk, EveryGroupHasOneOwner) {
         }
 }
 
+TEST(WriteWalk, PartsListTheGroupsThatBeginInThem) {
+  const unsigned seed = 20261130;
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937 rng(seed);
+  for (const double repeat : {0.0, 0.05, 0.5, 0.99})
+    for (const int valid : {1, 8, 31, 32, 33, 95, 321})
+      for (const int part : {2, 8, 32}) {
+        const Chunk chunk = random_chunk(rng, valid, repeat);
+        int listed = 0;
+        for (int w = 0; 32 * w < valid; ++w) {
+          const int before_window = listed;
+          for (int begin = 0; begin < 32; begin += part) {
+            const device::PartGroups groups =
+                device::part_groups(bits(chunk.first, w), before_window, begin, part);
+            ASSERT_EQ(groups.before, listed);
+            for (int j = 0; j < part; ++j) {
+              const int position = 32 * w + begin + j;
+              ASSERT_EQ(((groups.firsts >> j) & 1u) != 0, position < valid && chunk.first[position]);
+              if (((groups.firsts >> j) & 1u) != 0) {
+                ASSERT_EQ(chunk.ordinal[position], listed++);
+              }
+            }
+          }
+        }
+        ASSERT_EQ(listed, chunk.ordinal[valid - 1] + 1);
+      }
+}
+
 std::uint32_t next(std::mt19937& rng) { return static_cast<std::uint32_t>(rng()); }
 
 /// The codes of quotient `q` must be those of the exact one.

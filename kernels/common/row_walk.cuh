@@ -17,39 +17,46 @@ inline constexpr int kWalkThreads = kLanes* walk_warps(kVector);
 /// The part of the work that this warp does.
 struct WalkPlace {
   int lane, warp, part, slice;
+  int group;     ///< slices of the CTA; neighbouring warps walk neighbouring ones
+  int in_group;  ///< slice among the CTA's
+  int rank;      ///< of the warp among those of its slice
   std::int64_t chunk;
   int begin, end;  ///< tile, clamped to the valid positions
 
-  __device__ WalkPlace(const Dims& dims, int step, int valid, const WalkShape& shape)
-      : WalkPlace(std::int64_t{step} * dims.streams, static_cast<int>(blockIdx.x), valid, shape) {}
-  /// `block`: counts over (stream, slice, part) from the stream of chunk `first_chunk` on.
-  __device__ WalkPlace(std::int64_t first_chunk, int block, int valid, const WalkShape& shape) {
+  __device__ WalkPlace(const Dims& dims, int step, int valid, const WalkShape& shape, int group_)
+      : WalkPlace(std::int64_t{step} * dims.streams, static_cast<int>(blockIdx.x), valid, shape, group_) {}
+  /// `block`: counts over (stream, slice group, part) from the stream of chunk `first_chunk` on. `group_`: the shape's;
+  /// a kernel that never groups leaves it a constant.
+  __device__ WalkPlace(std::int64_t first_chunk, int block, int valid, const WalkShape& shape, int group_ = 1)
+      : group(group_) {
     lane = static_cast<int>(threadIdx.x) % kLanes;
     warp = static_cast<int>(threadIdx.x) / kLanes;
     part = block % shape.parts;
-    slice = block / shape.parts % shape.slices;
-    chunk = first_chunk + block / shape.parts / shape.slices;
-    begin = min((part * shape.warps + warp) * shape.tile, valid);
+    in_group = warp % group, rank = warp / group;
+    slice = block / shape.parts % (shape.slices / group) * group + in_group;
+    chunk = first_chunk + block / shape.parts / (shape.slices / group);
+    begin = min((part * (shape.warps / group) + rank) * shape.tile, valid);
     end = min(begin + shape.tile, valid);
   }
 };
 
 /// A CTA's shared memory, see walk_shared_bytes.
 struct WalkMemory {
-  float* tokens;  ///< [chunk, stride] where staged
+  float* tokens;  ///< [chunk, stride] where staged; the group's slices one after the other, this is the warp's
   float* zeros;   ///< a quad
   float* beta;    ///< [chunk]
   Record* records;
   std::uint8_t* ring;
 
-  __device__ WalkMemory(uint4* memory, const WalkShape& shape, int chunk, int slot_bytes, int warp) {
+  __device__ WalkMemory(uint4* memory, const WalkShape& shape, int chunk, int slot_bytes, const WalkPlace& place) {
     tokens = reinterpret_cast<float*>(memory);
-    zeros = tokens + walk_token_floats(shape, chunk);
+    zeros = tokens + walk_token_floats(shape, chunk, place.group);
     beta = zeros + 4;
-    auto* rest = reinterpret_cast<std::uint8_t*>(tokens + walk_header_floats(shape, chunk));
+    auto* rest = reinterpret_cast<std::uint8_t*>(tokens + walk_header_floats(shape, chunk, place.group));
     const int ring_bytes = walk_ring_bytes(shape.units, slot_bytes);
-    records = reinterpret_cast<Record*>(rest) + warp * kWalkRecords;
-    ring = rest + static_cast<int>(sizeof(Record)) * kWalkRecords * shape.warps + warp * ring_bytes;
+    records = reinterpret_cast<Record*>(rest) + place.warp * kWalkRecords;
+    ring = rest + static_cast<int>(sizeof(Record)) * kWalkRecords * shape.warps + place.warp * ring_bytes;
+    tokens += place.in_group * chunk * shape.stride;
   }
 };
 
@@ -145,7 +152,7 @@ struct TokenRows {
     global_quad = rows + slice.begin + 4 * place.lane;
     if (threadIdx.x < 4) memory.zeros[threadIdx.x] = 0.0f;
     if (staged && columns > 0)
-      for (int token = place.warp; token < tokens; token += shape.warps)
+      for (int token = place.rank; token < tokens; token += shape.warps / place.group)
         stage(token, memory.tokens + 4 * place.lane + token * shape.stride);
     commit_copies();
   }
@@ -246,9 +253,9 @@ __device__ __forceinline__ void walk_rows(Body& body, RecordFeed& feed, int unit
 /// Zeroes the padding entries of this CTA's (chunk, slice) of one plane array [slices, N, n].
 __device__ __forceinline__ void clear_padding(float* plane_chunk, int valid, int positions, const WalkPlace& place,
                                               const WalkShape& shape) {
-  const int threads = static_cast<int>(blockDim.x);
-  for (int e = valid + place.part * threads + static_cast<int>(threadIdx.x); e < positions; e += shape.parts * threads)
-    plane_chunk[e] = 0.0f;
+  const int threads = static_cast<int>(blockDim.x) / place.group;
+  const int thread = place.group == 1 ? static_cast<int>(threadIdx.x) : place.rank * kLanes + place.lane;
+  for (int e = valid + place.part * threads + thread; e < positions; e += shape.parts * threads) plane_chunk[e] = 0.0f;
 }
 
 }  // namespace sdm::device

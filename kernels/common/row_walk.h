@@ -60,17 +60,21 @@ struct TileBounds {
   }
 };
 
-/// Launch geometry. CTA = (stream, slice, part): `warps` warps that each walk one tile of `tile` positions; the token
-/// rows of the slice are shared by the CTA where they fit.
+/// Launch geometry. CTA = (stream, slice group, part): `warps` warps that each walk one tile of `tile` positions in one
+/// slice, neighbouring warps in neighbouring slices; the token rows of a slice are shared by the CTA where they fit.
 struct WalkShape {
   int warps = 16;
   int units = 4;  ///< units of rows in flight per warp: 1, 2, 4 or 8
-  int parts = 1;  ///< CTAs per (stream, slice)
+  int parts = 1;  ///< CTAs per (stream, slice group)
   int tile = 0;
   int slices = 1;
+  int group = 1;       ///< neighbouring slices that a CTA walks: 1, 2 or 4; divides slices and warps
   int stride = 0;      ///< columns of a slice's token rows in shared memory, a multiple of 4
   bool staged = true;  ///< token rows in shared memory; else read through L1
   std::size_t shared_bytes = 0;
+
+  int slice_groups() const { return slices / group; }
+  int tiles() const { return warps / group; }  ///< of a CTA and slice
 };
 
 /// Warps per CTA at most: rows of whole quads, or element by element.
@@ -81,20 +85,30 @@ struct WalkNeeds {
   int streams, slices, stride, chunk, valid;  ///< valid: positions of the step's chunks
   int slot_bytes;                             ///< ring bytes per position and lane
   int most_warps;
+  int group = 1;  ///< slices that a CTA had better walk together
 };
 
 /// Per-CTA shared memory: token rows, a quad of zeros, one float per token, then per warp its records and its ring.
-SDM_HD int walk_token_floats(const WalkShape& shape, int chunk) { return shape.staged ? chunk * shape.stride : 0; }
-SDM_HD int walk_header_floats(const WalkShape& shape, int chunk) {
-  return walk_token_floats(shape, chunk) + 4 + (chunk + 3) / 4 * 4;
+/// `group`: the shape's, by value so that a kernel of single slices may pass a constant 1.
+SDM_HD int walk_token_floats(const WalkShape& shape, int chunk, int group) {
+  return shape.staged ? group * chunk * shape.stride : 0;
+}
+SDM_HD int walk_header_floats(const WalkShape& shape, int chunk, int group) {
+  return walk_token_floats(shape, chunk, group) + 4 + (chunk + 3) / 4 * 4;
 }
 SDM_HD int walk_ring_bytes(int units, int slot_bytes) { return units * kWalkUnit * kLanes * slot_bytes; }
 inline std::size_t walk_shared_bytes(const WalkShape& shape, const WalkNeeds& needs) {
-  const auto header = static_cast<std::size_t>(walk_header_floats(shape, needs.chunk)) * sizeof(float);
+  const auto header = static_cast<std::size_t>(walk_header_floats(shape, needs.chunk, shape.group)) * sizeof(float);
   const auto per_warp =
       kWalkRecords * sizeof(Record) + static_cast<std::size_t>(walk_ring_bytes(shape.units, needs.slot_bytes));
   return header + static_cast<std::size_t>(shape.warps) * per_warp;
 }
+
+/// Slices that a CTA had better walk together where a slice's edges cut sectors of 32 bytes: the neighbour finds the
+/// other half of a sector in L1 or in L2. `wide960` on an H200 with one slice, two and four: undo 3,272, 3,114 and
+/// 3,014 us, read_grad 2,280, 2,177 and 2,264 us. Slices of whole sectors gained nothing (`flag64` with four: undo
+/// 5,245 us against 5,270, read_grad 3,699 against 3,616).
+constexpr int walk_group(int slice_bytes, int best) { return slice_bytes % 32 == 0 ? 1 : best; }
 
 /// The deepest ring that fits beside the token rows, from the wanted warps and rows in flight (16 and 8) downwards. 16
 /// warps of 8 rows keep 32 KiB and more in flight per multiprocessor, what 4 TB/s at a microsecond need; 16 rows were
@@ -105,6 +119,12 @@ inline void choose_ring(WalkShape& shape, const WalkNeeds& needs, const LaunchCo
   const int wanted_warps = std::min(context.geometry.warps > 0 ? context.geometry.warps : 16, needs.most_warps);
   int wanted_units = context.geometry.depth > 0 ? 1 : 2;
   while (wanted_units < 8 && 2 * wanted_units * kWalkUnit <= context.geometry.depth) wanted_units *= 2;
+  shape.warps = wanted_warps, shape.units = wanted_units;
+  for (shape.group = needs.group; shape.group > 1; shape.group /= 2) {  // not at the cost of rows in flight
+    if (needs.slices % shape.group != 0 || wanted_warps % shape.group != 0) continue;
+    shape.shared_bytes = walk_shared_bytes(shape, needs);
+    if (shape.shared_bytes <= context.device.shared_memory_per_block) return;
+  }
   for (const bool staged : {true, false}) {
     shape.staged = staged, shape.warps = wanted_warps, shape.units = wanted_units;
     for (;;) {
@@ -124,11 +144,11 @@ inline void choose_ring(WalkShape& shape, const WalkNeeds& needs, const LaunchCo
   }
 }
 
-/// CTAs per (stream, slice): the fewest rounds of resident CTAs (one per multiprocessor), each counted by its positions
-/// and by half a chunk of them for its start (token rows to stage, first rows to arrive).
+/// CTAs per (stream, slice group): the fewest rounds of resident CTAs (one per multiprocessor), each counted by its
+/// positions and by half a chunk of them for its start (token rows to stage, first rows to arrive).
 inline int choose_parts(const WalkShape& shape, const WalkNeeds& needs, int multiprocessors) {
-  const int owners = needs.streams * needs.slices;
-  const int most = std::max(1, needs.valid / (shape.warps * kWalkUnit));
+  const int owners = needs.streams * shape.slice_groups();
+  const int most = std::max(1, needs.valid / (shape.tiles() * kWalkUnit));
   int best = 1;
   double best_cost = 0;
   for (int parts = 1; parts <= most && owners * parts <= 4 * multiprocessors + owners; ++parts) {
@@ -148,14 +168,14 @@ inline WalkShape choose_walk(const WalkNeeds& needs, const LaunchContext& contex
   choose_ring(shape, needs, context);
   if (context.geometry.tile > 0) {
     shape.tile = (context.geometry.tile + kWalkUnit - 1) / kWalkUnit * kWalkUnit;
-    shape.parts = std::max(1, (needs.valid + shape.tile * shape.warps - 1) / (shape.tile * shape.warps));
+    shape.parts = std::max(1, (needs.valid + shape.tile * shape.tiles() - 1) / (shape.tile * shape.tiles()));
   } else {
     shape.parts = choose_parts(shape, needs, std::max(1, context.device.multiprocessors));
-    const int tiles = shape.parts * shape.warps;
+    const int tiles = shape.parts * shape.tiles();
     shape.tile = std::max(1, ((needs.valid + tiles - 1) / tiles + kWalkUnit - 1) / kWalkUnit) * kWalkUnit;
     if (shape.tile > kLongestTile) {
       shape.tile = kLongestTile;
-      shape.parts = (needs.valid + shape.tile * shape.warps - 1) / (shape.tile * shape.warps);
+      shape.parts = (needs.valid + shape.tile * shape.tiles() - 1) / (shape.tile * shape.tiles());
     }
   }
   return shape;
@@ -164,7 +184,8 @@ inline WalkShape choose_walk(const WalkNeeds& needs, const LaunchContext& contex
 inline std::string describe(const WalkShape& shape) {
   return "tiles of " + std::to_string(shape.tile) + " positions, " + std::to_string(shape.warps) + " warps, " +
          std::to_string(shape.units * kWalkUnit) + " rows in flight per warp, " + std::to_string(shape.parts) +
-         " CTAs per stream and slice, token rows " + (shape.staged ? "in shared memory" : "through L1");
+         " CTAs per stream and " + (shape.group > 1 ? std::to_string(shape.group) + " slices" : "slice") +
+         ", token rows " + (shape.staged ? "in shared memory" : "through L1");
 }
 
 }  // namespace sdm

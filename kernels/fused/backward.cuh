@@ -110,7 +110,7 @@ __device__ __forceinline__ void undo_phase(const BackwardArgs& a, const Team& te
   for (int item = team.rank; item < team.streams * shape.slices * shape.parts; item += team.size) {
     if (item != team.rank) __syncthreads();  // the shared memory of the item before has been read
     const device::WalkPlace place(first_chunk, item, valid, shape);
-    const device::WalkMemory shared(memory, shape, d.chunk, Lanes::kSlotBytes, place.warp);
+    const device::WalkMemory shared(memory, shape, d.chunk, Lanes::kSlotBytes, place);
     const Record* records = p.record + place.chunk * positions;
     device::RecordFeed feed(records, shared.records, place, valid);
     const int ordinal = device::first_ordinal(records, p.window + place.chunk * window_count(positions), place);
@@ -142,7 +142,7 @@ __device__ __forceinline__ void read_grad_phase(const BackwardArgs& a, const Tea
   for (int item = team.rank; item < team.streams * shape.slices * shape.parts; item += team.size) {
     if (item != team.rank) __syncthreads();  // the shared memory of the item before has been read
     const device::WalkPlace place(first_chunk, item, valid, shape);
-    const device::WalkMemory shared(memory, shape, d.chunk, Lanes::kSlotBytes, place.warp);
+    const device::WalkMemory shared(memory, shape, d.chunk, Lanes::kSlotBytes, place);
     device::RecordFeed feed(p.record + place.chunk * positions, shared.records, place, valid);
     const ColumnSlice slice = row_slice(d.head_dim, place.slice);
     const device::TokenRows<true> tokens(p.d_reading + place.chunk * d.chunk * d.head_dim, tokens_here, d.head_dim,

@@ -10,13 +10,16 @@ namespace {
 
 template <typename G, typename B>
 WalkShape shape_of(const Params& p, const LaunchContext& context) {
-  return walk_shape(p, kReadSlotBytes<G, B, true>, context);
+  const int group = walk_group(row_slice_width(p.dims.head_dim) * static_cast<int>(sizeof(G)), 2);
+  return walk_shape(p, kReadSlotBytes<G, B, true>, group, context);
 }
 
 void launch_fused(const Params& p, const LaunchContext& context) {
   dispatch_rows(p, [&]<typename G, typename B, bool kVector>() {
     const WalkShape shape = shape_of<G, B>(p, context);
-    device::launch(walk_kernel<G, B, kVector, true>, launch_shape(p, shape), context, p, shape);
+    dispatch_value<false, true>(shape.group > 1, [&]<bool kGrouped>() {
+      device::launch(walk_kernel<G, B, kVector, true, kGrouped>, launch_shape(p, shape), context, p, shape);
+    });
   });
 }
 

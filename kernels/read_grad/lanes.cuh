@@ -120,15 +120,15 @@ class ReadLanes {
   float old_[4] = {}, row_[4] = {}, acc_[4] = {};
 };
 
-template <typename G, typename B, bool kVector, bool kDots>
+template <typename G, typename B, bool kVector, bool kDots, bool kGrouped>
 __global__ void __launch_bounds__(device::kWalkThreads<kVector>, 1) walk_kernel(const Params p, const WalkShape shape) {
   extern __shared__ uint4 memory[];
   using Lanes = ReadLanes<G, B, kVector, kDots>;
   const int tokens_here = p.dims.valid_tokens(p.step);
   const int valid = tokens_here * p.dims.reads;
   const int positions = p.dims.read_positions();
-  const device::WalkPlace place(p.dims, p.step, valid, shape);
-  const device::WalkMemory shared(memory, shape, p.dims.chunk, Lanes::kSlotBytes, place.warp);
+  const device::WalkPlace place(p.dims, p.step, valid, shape, kGrouped ? shape.group : 1);
+  const device::WalkMemory shared(memory, shape, p.dims.chunk, Lanes::kSlotBytes, place);
   device::RecordFeed feed(p.record + place.chunk * positions, shared.records, place,
                           valid);  // older than the last launch
   device::wait_for_previous_grid();
@@ -145,19 +145,21 @@ __global__ void __launch_bounds__(device::kWalkThreads<kVector>, 1) walk_kernel(
 
 // --- for the launchers -----------------------------------------------------------------------------------------------
 
-inline WalkShape walk_shape(const Params& p, int slot_bytes, const LaunchContext& context) {
+/// `group`: slices that a CTA had better walk together.
+inline WalkShape walk_shape(const Params& p, int slot_bytes, int group, const LaunchContext& context) {
   return choose_walk({.streams = p.dims.streams,
                       .slices = slice_count(p.dims.head_dim),
                       .stride = (row_slice_width(p.dims.head_dim) + 3) / 4 * 4,
                       .chunk = p.dims.chunk,
                       .valid = p.dims.valid_tokens(p.step) * p.dims.reads,
                       .slot_bytes = slot_bytes,
-                      .most_warps = walk_warps(p.dims.head_dim % 4 == 0)},
+                      .most_warps = walk_warps(p.dims.head_dim % 4 == 0),
+                      .group = group},
                      context);
 }
 
 inline device::LaunchShape launch_shape(const Params& p, const WalkShape& shape) {
-  return {.grid = dim3(static_cast<unsigned>(p.dims.streams * shape.slices * shape.parts)),
+  return {.grid = dim3(static_cast<unsigned>(p.dims.streams * shape.slice_groups() * shape.parts)),
           .threads = shape.warps * kLanes,
           .shared_bytes = shape.shared_bytes};
 }

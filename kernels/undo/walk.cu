@@ -9,14 +9,14 @@ using namespace device;
 
 // --- kernels ---------------------------------------------------------------------------------------------------------
 
-template <typename G, typename B, RowCode kCode, bool kVector>
+template <typename G, typename B, RowCode kCode, bool kVector, bool kGrouped>
 __global__ void __launch_bounds__(kWalkThreads<kVector>, 1) walk_kernel(const Params p, const WalkShape shape) {
   extern __shared__ uint4 memory[];
   using Lanes = UndoLanes<G, B, kCode, kVector>;
   const int valid = p.dims.valid_tokens(p.step) * p.dims.writes;
   const int positions = p.dims.write_positions();
-  const WalkPlace place(p.dims, p.step, valid, shape);
-  const WalkMemory shared(memory, shape, p.dims.chunk, Lanes::kSlotBytes, place.warp);
+  const WalkPlace place(p.dims, p.step, valid, shape, kGrouped ? shape.group : 1);
+  const WalkMemory shared(memory, shape, p.dims.chunk, Lanes::kSlotBytes, place);
   // Records, windows and beta are older than the previous launch.
   const Record* records = p.record + place.chunk * positions;
   RecordFeed feed(records, shared.records, place, valid);
@@ -67,12 +67,13 @@ WalkShape shape_of(const Params& p, const LaunchContext& context) {
                       .chunk = p.dims.chunk,
                       .valid = p.dims.valid_tokens(p.step) * p.dims.writes,
                       .slot_bytes = kUndoSlotBytes<G, kCode, B>,
-                      .most_warps = walk_warps(kVector)},
+                      .most_warps = walk_warps(kVector),
+                      .group = walk_group(undo_slice_width(p.dims.head_dim) * static_cast<int>(sizeof(G)), 4)},
                      context);
 }
 
 LaunchShape launch_shape(const Params& p, const WalkShape& shape) {
-  return {.grid = dim3(static_cast<unsigned>(p.dims.streams * shape.slices * shape.parts)),
+  return {.grid = dim3(static_cast<unsigned>(p.dims.streams * shape.slice_groups() * shape.parts)),
           .threads = shape.warps * kLanes,
           .shared_bytes = shape.shared_bytes};
 }
@@ -86,7 +87,9 @@ std::string refuse_walk(const Params& p, const Device&) {
 void launch_walk(const Params& p, const LaunchContext& context) {
   dispatch_walk(p, [&]<typename G, typename B, RowCode kCode, bool kVector>() {
     const WalkShape shape = shape_of<G, B, kCode, kVector>(p, context);
-    launch(walk_kernel<G, B, kCode, kVector>, launch_shape(p, shape), context, p, shape);
+    dispatch_value<false, true>(shape.group > 1, [&]<bool kGrouped>() {
+      launch(walk_kernel<G, B, kCode, kVector, kGrouped>, launch_shape(p, shape), context, p, shape);
+    });
   });
 }
 

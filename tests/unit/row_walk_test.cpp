@@ -69,7 +69,8 @@ TEST(RowWalk, GeometryCoversEveryPositionAndFitsTheDevice) {
                           .chunk = chunk,
                           .valid = (1 + below(chunk)) * (1 + below(256)),
                           .slot_bytes = 4 * (2 + below(8)),
-                          .most_warps = walk_warps(below(2) == 0)};
+                          .most_warps = walk_warps(below(2) == 0),
+                          .group = 1 << below(3)};
     LaunchContext context;
     context.device.multiprocessors = 1 + below(200);
     context.device.shared_memory_per_block = below(2) == 0 ? 232448u : 101376u;
@@ -77,7 +78,9 @@ TEST(RowWalk, GeometryCoversEveryPositionAndFitsTheDevice) {
     const WalkShape shape = choose_walk(needs, context);
     ASSERT_LE(shape.shared_bytes, context.device.shared_memory_per_block);
     ASSERT_EQ(shape.shared_bytes, walk_shared_bytes(shape, needs));
-    ASSERT_GE(std::int64_t{shape.parts} * shape.warps * shape.tile, needs.valid);
+    ASSERT_EQ(shape.slices % shape.group, 0);
+    ASSERT_EQ(shape.warps % shape.group, 0);
+    ASSERT_GE(std::int64_t{shape.parts} * shape.tiles() * shape.tile, needs.valid);
     ASSERT_EQ(shape.tile % kWalkUnit, 0);
     ASSERT_TRUE(shape.units == 1 || shape.units == 2 || shape.units == 4 || shape.units == 8);
     ASSERT_TRUE(shape.warps >= 1 && shape.warps <= needs.most_warps);

@@ -41,7 +41,8 @@ class RowStage {
     if (threadIdx.x == 0)
       asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier_), "r"(block.count * bytes)
                    : "memory");
-    // Ordinary accesses to the target, and ordinary writes of the rows that this CTA has seen, come before the engine's.
+    // Ordinary accesses to the target, and ordinary writes of the rows that this CTA has seen, come before the
+    // engine's.
     asm volatile("fence.proxy.async;" ::: "memory");
 #pragma unroll 1
     for (int row = lane * warps + warp; row < block.count; row += 32 * warps)

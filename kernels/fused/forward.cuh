@@ -161,8 +161,9 @@ __device__ __forceinline__ void write_range(const ForwardArgs& a, std::int64_t c
     staged = true;
   };
   Batch batch;
-  write::walk_units<true>(write::lane_view<S, F::kSave>(p, chunk, block_column, tokens), records, begin + warp, stop,
-                          [](int unit) { return unit + kWarps; }, batch, start, ready);
+  write::walk_units<true>(
+      write::lane_view<S, F::kSave>(p, chunk, block_column, tokens), records, begin + warp, stop,
+      [](int unit) { return unit + kWarps; }, batch, start, ready);
 }
 
 template <typename F>
@@ -173,7 +174,8 @@ __device__ __forceinline__ void write_phase(const ForwardArgs& a, const Team& te
   for (int item = team.rank; item < items; item += team.size) {
     if (item != team.rank) __syncthreads();  // the token rows of the item before have been read
     const int range = item % a.cut.ranges, owner = item / a.cut.ranges;
-    write_range<F>(a, first_chunk + owner / a.cut.blocks, owner % a.cut.blocks * F::kColumns, range, tokens, stage, wait);
+    write_range<F>(a, first_chunk + owner / a.cut.blocks, owner % a.cut.blocks * F::kColumns, range, tokens, stage,
+                   wait);
   }
   wait();  // also without an item: Team's counters rely on it
 }

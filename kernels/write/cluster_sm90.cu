@@ -107,7 +107,8 @@ __global__ void __launch_bounds__(32 * kMaxWarps, 1)
   const int ctas = (p.dims.head_dim + S::kColumns - 1) / S::kColumns;
   const int warp = static_cast<int>(threadIdx.x) / 32, warps = static_cast<int>(blockDim.x) / 32;
   auto* tables = reinterpret_cast<Record*>(tokens + token_floats<S>(p.dims.chunk));
-  const auto* area = reinterpret_cast<const unsigned char*>(tables + kTableRecords * warps) + warp * exchange_bytes(ctas, kGroups);
+  const auto* area =
+      reinterpret_cast<const unsigned char*>(tables + kTableRecords * warps) + warp * exchange_bytes(ctas, kGroups);
   const ClusterExchange<S> exchange{shared_address(area)};
   if (threadIdx.x % 32 == 0) {
     for (int i = 0; i < 2; ++i)

@@ -37,7 +37,8 @@ template <typename S>
 void launch_shape(const Params& p, const LaunchContext& context) {
   const WalkShape shape = walk_shape(p, context, S::kColumns, S::kLanes, S::kAligned ? kDepth : kElementDepth);
   dispatch_value<Save::none, Save::raw, Save::bf16, Save::fp8, Save::int4>(save_of(p.snapshot), [&]<Save kSave>() {
-    device::launch(groups_kernel < S, kSave, S::kAligned ? kDepth : kElementDepth >, shape.launch, context, p, shape.cut);
+    device::launch(groups_kernel < S, kSave, S::kAligned ? kDepth : kElementDepth >, shape.launch, context, p,
+                   shape.cut);
   });
 }
 

@@ -6,7 +6,8 @@
 namespace sdm::write {
 namespace {
 
-// --- launchers (the kernel is groups.cuh's) ----------------------------------------------------------------------------
+// --- launchers (the kernel is groups.cuh's)
+// ----------------------------------------------------------------------------
 
 constexpr int kDepth = 8;
 constexpr int kColumns = 256;
@@ -37,7 +38,8 @@ void launch(const Params& p, const LaunchContext& context) {
 }
 
 std::string describe_launch(const Params& p, const LaunchContext& context) {
-  return describe(walk_shape(p, context, Shape::kColumns, Shape::kLanes, kDepth), Shape::kColumns, Shape::kLanes, kDepth);
+  return describe(walk_shape(p, context, Shape::kColumns, Shape::kLanes, kDepth), Shape::kColumns, Shape::kLanes,
+                  kDepth);
 }
 
 }  // namespace

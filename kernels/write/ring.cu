@@ -118,7 +118,8 @@ struct Plan {
 /// Room for warps beside the token rows in `bytes` of shared memory.
 int room_for(const Params& p, std::size_t bytes, int columns, int depth) {
   const auto free = static_cast<std::int64_t>(bytes) - static_cast<std::int64_t>(token_bytes(p, columns));
-  return static_cast<int>(std::clamp<std::int64_t>(free / (static_cast<int>(kTableBytes) + kSlotBytes * depth), 0, kMaxWarps));
+  return static_cast<int>(
+      std::clamp<std::int64_t>(free / (static_cast<int>(kTableBytes) + kSlotBytes * depth), 0, kMaxWarps));
 }
 
 /// 64 columns where rows are no wider and where 128 leave no room for 8 warps; else 128.

@@ -41,7 +41,9 @@ struct StreamBatch {
     const int lane = static_cast<int>(threadIdx.x) % S::kLanes;
     const int row_bytes = v.columns * static_cast<int>(sizeof(typename S::T));
     const std::uint32_t buffer = stage + (call++ & 1) * (kStageBytes / 2);
-    const auto packed = [&](int j) { return buffer + __popc(at.firsts & device::bits_below(j)) * row_bytes + 16 * lane; };
+    const auto packed = [&](int j) {
+      return buffer + __popc(at.firsts & device::bits_below(j)) * row_bytes + 16 * lane;
+    };
     {
       uint4 base[kDepth];
       load_rows(v, at, base);
@@ -83,9 +85,8 @@ __global__ void __launch_bounds__(32 * kMaxWarps, 1)
     stream_kernel(const __grid_constant__ Params p, const __grid_constant__ Cut cut) {
   extern __shared__ float4 shared[];
   auto* tokens = reinterpret_cast<float*>(shared);
-  auto* stages =
-      reinterpret_cast<unsigned char*>(reinterpret_cast<Record*>(tokens + token_floats<S>(p.dims.chunk)) +
-                                       kTableRecords * blockDim.x / 32);
+  auto* stages = reinterpret_cast<unsigned char*>(reinterpret_cast<Record*>(tokens + token_floats<S>(p.dims.chunk)) +
+                                                  kTableRecords * blockDim.x / 32);
   const int warp = static_cast<int>(threadIdx.x) / 32, group = static_cast<int>(threadIdx.x) % 32 / S::kLanes;
   const auto stage = static_cast<std::uint32_t>(
       __cvta_generic_to_shared(stages + warp * kStageBytes + group * kDepth * S::kLanes * 16));

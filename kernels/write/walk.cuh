@@ -87,9 +87,10 @@ __device__ __forceinline__ LaneView<S> lane_view(const Params& p, std::int64_t c
           min(max(d.head_dim - column, 0), S::kElements)};
 }
 
-/// The units of one warp, from `unit` on, below `stop`; following(unit) is the one after. Records are asked for two units
-/// ahead. start() is called by the whole CTA as soon as all old data of the first unit is here: it waits for who made
-/// delta_v and starts the stage of the token rows, for which ready() waits; begin_early: base rows are older than that.
+/// The units of one warp, from `unit` on, below `stop`; following(unit) is the one after. Records are asked for two
+/// units ahead. start() is called by the whole CTA as soon as all old data of the first unit is here: it waits for who
+/// made delta_v and starts the stage of the token rows, for which ready() waits; begin_early: base rows are older than
+/// that.
 template <bool kBeginEarly, typename Batch, typename Following, typename Start, typename Ready>
 __device__ __forceinline__ void walk_units(LaneView<typename Batch::Shape> view, const ChunkRecords& records, int unit,
                                            int stop, Following&& following, Batch& batch, Start&& start,

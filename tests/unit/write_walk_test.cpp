@@ -96,8 +96,7 @@ TEST(WriteWalk, PartsListTheGroupsThatBeginInThem) {
         for (int w = 0; 32 * w < valid; ++w) {
           const int before_window = listed;
           for (int begin = 0; begin < 32; begin += part) {
-            const device::PartGroups groups =
-                device::part_groups(bits(chunk.first, w), before_window, begin, part);
+            const device::PartGroups groups = device::part_groups(bits(chunk.first, w), before_window, begin, part);
             ASSERT_EQ(groups.before, listed);
             for (int j = 0; j < part; ++j) {
               const int position = 32 * w + begin + j;

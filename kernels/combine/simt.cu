@@ -1,5 +1,4 @@
-#include "kernels/combine/combine.h"
-#include "kernels/common/async_copy.cuh"
+#include "kernels/combine/chunk_products.cuh"
 #include "kernels/common/triangular_grid.cuh"
 
 namespace sdm::combine {
@@ -55,18 +54,6 @@ __global__ void __launch_bounds__(Tile::kThreads, Tile::kDepth > 16 ? 3 : 4)
   const auto item = device::tile_item_by_chunk<Tile, Triangle::lower>(p.dims.chunk, p.dims.chunk);
   matrices_tile<Tile, kVector>(p, item.chunk, item.i0, item.d0, memory);
 }
-
-/// Rows that lie in shared memory, [Tile rows][Tile columns], from column d0 of their matrix on.
-template <typename Tile>
-struct SharedRows {
-  using Raw = float4;
-  const float* data;
-  int d0;
-  __device__ __forceinline__ float4 load(int row, int column) const {
-    return *reinterpret_cast<const float4*>(data + row * Tile::kColumns + column - d0);
-  }
-  __device__ __forceinline__ float4 value(const float4& raw, int, int) const { return raw; }
-};
 
 /// All of a chunk of one tile in shared memory: nothing waits for the next 16 k.
 template <typename Tile>
@@ -173,50 +160,6 @@ __global__ void __launch_bounds__(Tile::kThreads, 4)
   });
 }
 
-/// Chunks of two tiles: a CTA makes base_dv and then base_out of one column tile, base_dv staying in shared memory as
-/// the rows of the second product. The tiles of B and QB come last: they are short, and fill the tail. Shared: the
-/// tiles, then base_dv.
-template <typename Tile>
-__global__ void __launch_bounds__(Tile::kThreads, 4) chunk_kernel(const __grid_constant__ Params p, int column_tiles) {
-  using Memory = device::TileMemory<Tile, Triangle::lower, 1>;
-  auto& memory = *reinterpret_cast<Memory*>(device::dynamic_shared());
-  float* base = reinterpret_cast<float*>(device::dynamic_shared() + sizeof(Memory));
-  device::wait_for_previous_grid();
-  const int c = p.dims.chunk, d = p.dims.head_dim;
-  const unsigned products = static_cast<unsigned>(p.dims.chunks()) * static_cast<unsigned>(column_tiles);
-  if (blockIdx.x >= products) {
-    const auto tiles = static_cast<unsigned>((c + Tile::kRows - 1) / Tile::kRows), item = blockIdx.x - products;
-    return matrices_tile<Tile, true>(p, item / (tiles * tiles), static_cast<int>(item / tiles % tiles) * Tile::kRows,
-                                     static_cast<int>(item % tiles) * Tile::kColumns, memory);
-  }
-  const std::int64_t chunk = blockIdx.x / static_cast<unsigned>(column_tiles);
-  const int d0 = static_cast<int>(blockIdx.x % static_cast<unsigned>(column_tiles)) * Tile::kColumns;
-  const device::Rows<true> s[1] = {{p.s + chunk * c * c, c, c}}, qk[1] = {{p.qk + chunk * c * c, c, c}};
-  const device::ScaledRows<true> v{{p.v + chunk * c * d, c, d}, p.beta + chunk * c};
-  const auto zero = [](auto& start) { device::clear(start); };
-  float acc[1][Tile::kThreadRows][4];
-  for (int i0 = 0; i0 < c; i0 += Tile::kRows) {
-    device::triangular_tile<Tile, Triangle::lower, 1>(
-        memory, s, v, {c, i0, d0, 0}, [] {}, zero, acc);
-#pragma unroll
-    for (int r = 0; r < Tile::kThreadRows; ++r) {
-      const int i = i0 + Tile::template row<Triangle::lower>(r);
-      device::store_row<true>(base + i * Tile::kColumns, Tile::x() * 4, Tile::kColumns, acc[0][r]);
-      if (i < c) device::store_row<true>(p.base_dv + (chunk * c + i) * d, d0 + Tile::x() * 4, d, acc[0][r]);
-    }
-    __syncthreads();
-  }
-  for (int i0 = 0; i0 < c; i0 += Tile::kRows) {
-    const device::TilePlace place{c, i0, d0, 0};
-    device::triangular_tile<Tile, Triangle::lower, 1>(
-        memory, qk, SharedRows<Tile>{base, d0}, place, [] {}, zero, acc);
-    device::for_outputs<Tile, Triangle::lower>(place, [&](int r, int i, int column) {
-      device::store_row<true>(p.base_out + (chunk * c + i) * d, column, d, acc[0][r]);
-    });
-    __syncthreads();
-  }
-}
-
 // --- launchers -------------------------------------------------------------------------------------------------------
 
 TileKind matrices_kind(const Params& p, const LaunchContext& context) {
@@ -228,28 +171,44 @@ std::string refuse(const Params& p, const Device&) {
   return device::refuse_tiles(p.dims.chunks(), 1, c, c > d ? c : d);
 }
 
-/// One launch instead of three: 46 us at default on an H200 instead of 93.
-/// base_dv of a column tile of a chunk of two row tiles still leaves room for four CTAs, and there are enough chunks.
+/// One launch instead of three, where there are enough chunks and vectors fit: 47 us at default on an H200 instead
+/// of 93.
 bool by_chunk(const Params& p, const LaunchContext& context) {
   const int c = p.dims.chunk, d = p.dims.head_dim;
-  return c <= 2 * device::WideTile::kRows &&
-         device::tile_kind(p.dims.chunks(), c, d, device::vectors_fit(c, d), context) == TileKind::wide;
+  return device::tile_kind(p.dims.chunks(), c, d, device::vectors_fit(c, d), context) == TileKind::wide;
 }
-int column_tiles(const Params& p) { return device::ceil_div(p.dims.head_dim, device::WideTile::kColumns); }
+bool one_tile(const Params& p) { return p.dims.chunk <= device::WideTile::kRows; }
+static_assert(device::WideTile::kColumns == ChunkTile<128>::kColumns);
+int tiles_across(int columns) { return device::ceil_div(columns, device::WideTile::kColumns); }
+
+/// Calls body.operator()<Tile>() with the smallest tile that holds a chunk of more than one wide tile.
+template <typename Body>
+void dispatch_chunk(int chunk, Body&& body) {
+  if (chunk <= 128) return body.template operator()<ChunkTile<128>>();
+  body.template operator()<ChunkTile<256>>();
+}
 device::LaunchShape chunk_shape(const Params& p) {
-  using Tile = device::WideTile;
-  const int tiles = device::ceil_div(p.dims.chunk, Tile::kRows), rows = tiles * Tile::kRows;
-  return {dim3(static_cast<unsigned>(p.dims.chunks() * (column_tiles(p) + tiles * tiles))), Tile::kThreads,
-          tiles == 1 ? sizeof(WholeTiles<Tile>)
-                     : sizeof(device::TileMemory<Tile, Triangle::lower, 1>) +
-                           static_cast<std::size_t>(rows * Tile::kColumns) * 4};
+  const std::int64_t tiles = tiles_across(p.dims.head_dim) + tiles_across(p.dims.chunk);
+  device::LaunchShape shape{dim3(static_cast<unsigned>(p.dims.chunks() * tiles))};
+  if (one_tile(p)) {
+    shape.threads = device::WideTile::kThreads, shape.shared_bytes = sizeof(WholeTiles<device::WideTile>);
+  } else {
+    dispatch_chunk(p.dims.chunk, [&]<typename Tile>() {
+      shape.threads = Tile::kThreads, shape.shared_bytes = sizeof(ChunkMemory<Tile>);
+    });
+  }
+  return shape;
+}
+void launch_chunks(const Params& p, const LaunchContext& context) {
+  const int column_tiles = tiles_across(p.dims.head_dim);
+  if (one_tile(p)) return device::launch(one_tile_kernel<device::WideTile>, chunk_shape(p), context, p, column_tiles);
+  dispatch_chunk(p.dims.chunk, [&]<typename Tile>() {
+    device::launch(chunk_kernel<Tile>, chunk_shape(p), context, p, column_tiles, tiles_across(p.dims.chunk));
+  });
 }
 
 void launch(const Params& p, const LaunchContext& context) {
-  if (by_chunk(p, context))
-    return device::launch(
-        p.dims.chunk <= device::WideTile::kRows ? one_tile_kernel<device::WideTile> : chunk_kernel<device::WideTile>,
-        chunk_shape(p), context, p, column_tiles(p));
+  if (by_chunk(p, context)) return launch_chunks(p, context);
   const TileKind kind = matrices_kind(p, context);
   device::dispatch_tile(kind, [&]<typename Tile, bool kVector>() {
     device::launch(matrices_kernel<Tile, kVector>,
@@ -263,8 +222,7 @@ void launch(const Params& p, const LaunchContext& context) {
 
 std::string describe_launch(const Params& p, const LaunchContext& context) {
   const int c = p.dims.chunk, d = p.dims.head_dim;
-  if (by_chunk(p, context))
-    return device::describe(chunk_shape(p)) + ", " + device::name_of(TileKind::wide) + ", all products of a chunk";
+  if (by_chunk(p, context)) return device::describe(chunk_shape(p)) + ", all products of 64 columns of a chunk";
   const TileKind matrices = matrices_kind(p, context);
   const TileKind rows = device::tile_kind(p.dims.chunks(), c, d, device::vectors_fit(c, d), context);
   return "B and QB: " + device::describe(device::tile_shape(matrices, p.dims.chunks(), 1, c, c)) + ", " +

@@ -41,12 +41,13 @@ struct PackedList {
   }
 };
 
-/// Where the buckets lie in the list: 16 bits each, two to a word. Adding to one never carries into its neighbour.
+/// Where the buckets lie in the list: 16 bits each, two to a word. Adding to one never carries into its neighbour. The
+/// word before the first is zero, the end of no bucket, and the words are a whole number of 16-byte vectors.
 struct BucketTable {
   std::uint32_t* words;
   int bits, shift;  ///< 2^bits buckets; the bucket of a slot is slot >> shift
   __device__ __forceinline__ int buckets() const { return 1 << bits; }
-  __device__ __forceinline__ int word_count() const { return (buckets() + 1) / 2; }
+  __device__ __forceinline__ int vectors() const { return (buckets() + 7) / 8; }
   __device__ __forceinline__ int add_one(std::uint32_t slot) const {
     const std::uint32_t bucket = slot >> shift;
     return static_cast<int>((atomicAdd(words + bucket / 2, 1u << (16 * (bucket % 2))) >> (16 * (bucket % 2))) &
@@ -54,26 +55,36 @@ struct BucketTable {
   }
   /// One past the bucket's last item, once all items are placed.
   __device__ __forceinline__ int end(int bucket) const { return reinterpret_cast<const std::uint16_t*>(words)[bucket]; }
-  __device__ __forceinline__ int begin(int bucket) const { return bucket == 0 ? 0 : end(bucket - 1); }
+  __device__ __forceinline__ int begin(int bucket) const { return end(bucket - 1); }
 };
 
-/// Turns the buckets' counts into their begins. `totals`: 32 words.
+__device__ __forceinline__ std::uint32_t both_halves(std::uint32_t word) { return (word & 0xffffu) + (word >> 16); }
+
+/// Turns the buckets' counts into their begins, a run of vectors a thread. `totals`: 32 words.
 template <typename Team>
 __device__ __forceinline__ void bucket_begins(const Team& team, const BucketTable& table, std::uint32_t* totals) {
-  const int count = table.word_count(), run = (count + 32 * team.warps() - 1) / (32 * team.warps()) * 32;
-  const int first = min(team.warp() * run, count), last = min(first + run, count);
+  auto* vectors = reinterpret_cast<uint4*>(table.words);
+  const int run = (table.vectors() + team.threads - 1) / team.threads;
+  const int first = team.thread * run, last = min(first + run, table.vectors());
   std::uint32_t sum = 0;
-  for (int i = first + lane_id(); i < last; i += 32) sum += (table.words[i] & 0xffffu) + (table.words[i] >> 16);
-  sum = __reduce_add_sync(kWholeWarp, sum);
-  if (lane_id() == 0) totals[team.warp()] = sum;
+  for (int v = first; v < last; ++v) {
+    const uint4 w = vectors[v];
+    sum += both_halves(w.x) + both_halves(w.y) + both_halves(w.z) + both_halves(w.w);
+  }
+  const std::uint32_t inclusive = warp_inclusive_sum(sum);
+  if (lane_id() == 31) totals[team.warp()] = inclusive;
   team.sync();
   std::uint32_t before = __reduce_add_sync(kWholeWarp, lane_id() < team.warp() ? totals[lane_id()] : 0u);
-  for (int base = first; base < last; base += 32) {
-    const int i = base + lane_id();
-    const std::uint32_t word = i < last ? table.words[i] : 0u, low = word & 0xffffu, both = low + (word >> 16);
-    const std::uint32_t inclusive = warp_inclusive_sum(both), begin = before + inclusive - both;
-    if (i < last) table.words[i] = begin | ((begin + low) << 16);
-    before += __shfl_sync(kWholeWarp, inclusive, 31);
+  before += inclusive - sum;
+  for (int v = first; v < last; ++v) {
+    uint4 w = vectors[v];
+    const auto begins = [&](std::uint32_t& word) {  // both halves at once: neither sum carries
+      const std::uint32_t counts = word;
+      word = (counts << 16) + before * 0x10001u;
+      before += both_halves(counts);
+    };
+    begins(w.x), begins(w.y), begins(w.z), begins(w.w);
+    vectors[v] = w;
   }
   team.sync();
 }
@@ -162,8 +173,9 @@ template <typename Team, typename Packed, typename SlotOf>
 __device__ __forceinline__ void bucket_sort(const Team& team, const PackedList<Packed>& list, const BucketTable& table,
                                             const BucketScratch& scratch, int count, SlotOf&& slot_of) {
   constexpr int kBatch = 4;
-  for (int i = team.thread; i < table.word_count(); i += team.threads) table.words[i] = 0;
-  if (team.thread == 0) *scratch.long_count = 0;
+  for (int v = team.thread; v < table.vectors(); v += team.threads)
+    reinterpret_cast<uint4*>(table.words)[v] = make_uint4(0, 0, 0, 0);
+  if (team.thread == 0) *scratch.long_count = 0, table.words[-1] = 0;
   team.sync();
   in_batches<kBatch>(team.thread, team.threads, count, slot_of, [&](int, std::uint32_t slot) { table.add_one(slot); });
   team.sync();

@@ -169,6 +169,50 @@ __device__ __forceinline__ void fold_part(const RowPlan& plan, const RowPlace& a
   }
 }
 
+/// The same sum with kDepth rows (a power of two, at most `lanes`) in flight at all times: as soon as a row is used,
+/// the one that comes kDepth later is asked for, so that memory never waits for a batch to be used up.
+template <typename Row, int kDepth, bool kHint, typename Visitor>
+__device__ __forceinline__ void fold_rolling(const RowPlan& plan, const RowPlace& at, const EntrySource& source,
+                                             int part, const RowColumns& columns, Visitor& visitor,
+                                             float (&acc)[Row::kElements]) {
+  const int count = plan.part_entries(source.entries), last_lane = plan.lanes() - 1;
+  const auto fetch = [&](int base) { return fetch_entry(source, at, part + ((base + at.lane) << plan.group_bits)); };
+  Entry mine = fetch(0);
+  TakeTurn{}();
+  prefetch_entry(source, at, part + (at.lane << plan.group_bits));
+  const std::uint64_t policy = kHint ? evict_first_policy() : 0;
+  typename Row::Raw raw[kDepth];
+  const auto load = [&](const Entry& holders, int n) {
+    const int row = __shfl_sync(kWholeWarp, holders.row, n, plan.lanes());
+    return Row::template load<kHint>(row >= 0 && columns.inside, columns.at(row), policy);
+  };
+#pragma unroll
+  for (int u = 0; u < kDepth; ++u) raw[u] = load(mine, u);
+  Entry next = fetch(plan.lanes());
+  visitor.hold(part + (at.lane << plan.group_bits));
+#pragma unroll 1
+  for (int i = 0; i < count; i += kDepth) {
+    const int n = i & last_lane, entry = part + ((i - n) << plan.group_bits);
+    const bool crossing = n + kDepth > last_lane;  // the rows asked for are the next holders'
+    const Entry ahead{crossing ? next.row : mine.row, 0.0f};
+#pragma unroll
+    for (int u = 0; u < kDepth; ++u) {
+      const float weight = __shfl_sync(kWholeWarp, mine.weight, n + u, plan.lanes());
+      float wide[Row::kElements];
+      Row::widen(raw[u], wide);
+#pragma unroll
+      for (int c = 0; c < Row::kElements; ++c) acc[c] = fma_rn(weight, wide[c], acc[c]);
+      visitor.row(u, n + u, raw[u], wide, entry);
+      raw[u] = load(ahead, (n + kDepth + u) & last_lane);
+    }
+    if (!crossing) continue;
+    mine = next;
+    const int base = i - n + plan.lanes();
+    next = fetch(base + plan.lanes());
+    visitor.hold(part + ((base + at.lane) << plan.group_bits));
+  }
+}
+
 // --- parts to totals -------------------------------------------------------------------------------------------------
 
 /// kQuad floats that move together: float4 where a lane holds whole vectors.

@@ -28,7 +28,8 @@ SideLayout side_layout(int positions, std::int64_t slots, int item_bytes, int& a
   side.shift = static_cast<int>(bits(slots)) - side.table_bits;
   const auto take = [&](int bytes) { return std::exchange(at, at + (bytes + 15) / 16 * 16); };
   side.items = take(positions * item_bytes);
-  side.table = take(2 * std::max(positions, 1 << side.table_bits));
+  constexpr int kBefore = 16;  // the word before the table, and its alignment
+  side.table = take(kBefore + 2 * std::max(positions, 1 << side.table_bits)) + kBefore;
   side.mask = take(4 * ((positions + 31) / 32));
   return side;
 }
@@ -47,18 +48,22 @@ struct Sorted {
         table{reinterpret_cast<std::uint32_t*>(device::dynamic_shared() + side.table), side.table_bits, side.shift},
         mask(reinterpret_cast<std::uint32_t*>(device::dynamic_shared() + side.mask)) {}
 
-  /// Sorted position of the first entry of the slot, or -1.
+  /// Sorted position of the first entry of the slot, or -1. A bucket rarely holds more than a few items.
   __device__ __forceinline__ int find(std::uint32_t slot) const {
     const int bucket = static_cast<int>(slot >> table.shift), end = table.end(bucket);
     const Packed wanted = list.pack(slot, 0);
-    int low = table.begin(bucket), high = end;
-    while (low < high) {
-      const int middle = (low + high) / 2;
-      if (list.items[middle] < wanted)
-        low = middle + 1;
-      else
-        high = middle;
+    int low = table.begin(bucket);
+    if (end - low > device::kThreadItems) {
+      int high = end;
+      while (low < high) {
+        const int middle = (low + high) / 2;
+        if (list.items[middle] < wanted)
+          low = middle + 1;
+        else
+          high = middle;
+      }
     }
+    while (low < end && list.items[low] < wanted) ++low;
     return low < end && list.get(low).key == slot ? low : -1;
   }
 };

@@ -87,29 +87,37 @@ __device__ __forceinline__ void write_windows(const Segment& s, const std::uint3
   }
 }
 
-/// Position of the FIRST of the group that position i belongs to.
-__device__ __forceinline__ int first_of(const std::uint32_t* mask, int i) {
-  int word = i / 32;
-  std::uint32_t bits = mask[word] & ((2u << (i % 32)) - 1u);  // bits up to i; the shift by 31 gives 0 - 1 = all
-  while (bits == 0) bits = mask[--word];                      // position 0 is a FIRST
-  return 32 * word + 31 - __clz(static_cast<int>(bits));
+/// Position of the last FIRST before word w.
+__device__ __forceinline__ int first_before(const std::uint32_t* mask, int w) {
+  while (mask[--w] == 0) {  // position 0 is a FIRST
+  }
+  return 32 * w + 31 - __clz(static_cast<int>(mask[w]));
 }
 
 /// Payloads, slots and windows of a sorted segment; calls place(item, position) for every position. All threads of the
-/// team call it after the sort; `mask`: shared, a word per 32 positions.
+/// team call it after the sort; `mask`: shared, a word per 32 positions, which a warp takes at a time.
 template <typename Team, typename Items, typename Place>
 __device__ __forceinline__ void write_segment(const Team& team, const Segment& s, const Items& items,
                                               std::uint32_t* mask, Place&& place) {
   mark_firsts(team, s, items, mask);
   team.sync();
   if (team.warp() == 0) write_windows(s, mask);
-  for (int i = team.thread; i < s.positions; i += team.threads) {
+  std::uint32_t* payloads = s.groups.payload + s.at;
+  std::int32_t* slots = s.groups.slot + s.at;
+  const int lane = device::lane_id(), words = (s.positions + 31) / 32;
+  const std::uint32_t up_to_lane = (2u << lane) - 1u;  // the shift by 31 gives 0 - 1 = all
+  for (int w = team.warp(); w < words; w += team.warps()) {
+    const int i = 32 * w + lane;
+    const std::uint32_t firsts = mask[w], next = w + 1 < words ? mask[w + 1] : 1u;
+    if (i >= s.positions) continue;
     const bool invalid = i >= s.valid;
     const device::SortItem item = invalid ? device::SortItem{0, static_cast<std::uint32_t>(i)} : items.get(i);
-    const int entry = static_cast<int>(item.entry), token = s.by_token.quotient(entry), first = first_of(mask, i);
-    const bool last = i + 1 == s.positions || ((mask[(i + 1) / 32] >> ((i + 1) % 32)) & 1u) != 0;
-    s.groups.payload[s.at + i] = make_payload(first == i, last, i - first, invalid, token, entry - token * s.entries);
-    s.groups.slot[s.at + i] = invalid ? 0 : s.base + static_cast<std::int32_t>(item.key);
+    const int entry = static_cast<int>(item.entry), token = s.by_token.quotient(entry);
+    const std::uint32_t mine = firsts & up_to_lane;
+    const int first = mine != 0 ? 32 * w + 31 - __clz(static_cast<int>(mine)) : first_before(mask, w);
+    const bool last = i + 1 == s.positions || (__funnelshift_rc(firsts, next, lane + 1) & 1u) != 0;
+    payloads[i] = make_payload(first == i, last, i - first, invalid, token, entry - token * s.entries);
+    slots[i] = invalid ? 0 : s.base + static_cast<std::int32_t>(item.key);
     place(item, i);
   }
 }

@@ -14,9 +14,12 @@ namespace sdm::interactions {
 struct Members {
   const Params& p;
   const std::uint32_t* payload;
+  const std::uint16_t* match;  ///< of the chunk's reads, in shared memory (kNoMatch: none); null where they do not fit
   std::int64_t at;
   int valid;
 };
+
+inline constexpr int kNoMatch = 0xffff;
 
 /// A row of A and of QK in the making, and where its token's entries begin.
 struct PairRow {

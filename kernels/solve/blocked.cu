@@ -1,7 +1,6 @@
-// solve, variant `blocked`: a thread holds 32 rows of one column of S in registers. Rows of earlier blocks are folded
-// in from the thread's history in shared memory; within the block every finished row goes into the later ones at once.
-// L comes in panels of 32 rows x 64 k, the next one on its way while one is used. Each S[i][c] is still one fold over k
-// ascending.
+// solve, variant `blocked`: S in blocks of 32 x 32, a warp per block, 8 rows x 4 columns a lane. The warps of a column
+// of blocks work side by side: once a block is finished, all blocks below it fold it in, each from its own panel of L
+// in shared memory, and the next one down is then finished. Each S[i][c] is still one fold over k ascending.
 #include "kernels/common/entry_values.cuh"
 #include "kernels/common/launch.h"
 #include "kernels/solve/solve.h"
@@ -9,145 +8,229 @@
 namespace sdm::solve {
 namespace {
 
-constexpr int kColumns = 64;  // a CTA, and the k of a panel
-constexpr int kBlock = 32;  // rows; flagship took 115 us on an H200, 245 with 8 rows and a k of its own for every lane
+constexpr int kBlock = 32;              // rows and columns of a block
+constexpr int kTile = kBlock * kBlock;  // its elements
+constexpr int kStride = kBlock + 4;     // of a panel's rows: neighbours in different banks
+constexpr int kPanel = kBlock * kStride;
+constexpr int kMostWarps = 9;  // of a CTA: 256 tokens are 8 rows of blocks
 
 // --- kernels ---------------------------------------------------------------------------------------------------------
 
-/// A thread's part of a panel on its way: half of the k of one row.
+/// What a warp makes: block (row, column) of S of one chunk. `step`: the finished blocks above it in its column.
+struct Block {
+  const float* a;     ///< of the chunk
+  const float* beta;  ///< of the chunk
+  float* s;           ///< of the chunk
+  int chunk, row, column, step;
+};
+
+/// A lane's rows are y, y + 4, .. y + 28 of the block, its columns x, .. x + 3. Shared loads limit this kernel (16
+/// bytes a lane take four cycles, also where all lanes want the same): 12 of them serve 128 multiply-adds.
+constexpr int kLaneRows = 8;
+__device__ __forceinline__ int lane_x() { return device::lane_id() % 8 * 4; }
+__device__ __forceinline__ int lane_y() { return device::lane_id() / 8; }
+using Accumulators = float[kLaneRows][4];
+
+__device__ __forceinline__ void read_four(const float* at, float (&out)[4]) {
+  const float4 v = *reinterpret_cast<const float4*>(at);
+  out[0] = v.x, out[1] = v.y, out[2] = v.z, out[3] = v.w;
+}
+
+/// The warp's next panel of L = diag(beta) A on its way: 32 rows of the block, 32 k. A vector is 4 k of a row; 8 lanes
+/// share a row.
 template <bool kVector>
 struct PanelLoads {
-  static constexpr int kVectors = kColumns / 2 / 4;
+  static constexpr int kVectors = kTile / 4 / 32;
   float4 value[kVectors];
-  float factor;
 
-  /// `a`, `beta`: of the chunk. Zeros past the end.
-  __device__ __forceinline__ void load(const float* a, const float* beta, int chunk, int i0, int k0) {
-    const int row = i0 + static_cast<int>(threadIdx.x) % kBlock;
-    const int first = k0 + static_cast<int>(threadIdx.x) / kBlock * (kColumns / 2);
-    factor = row < chunk ? beta[row] : 0.0f;
+  __device__ __forceinline__ void load(const Block& block, int k_block) {
+    const int k = kBlock * k_block + device::lane_id() % 8 * 4;
 #pragma unroll
     for (int v = 0; v < kVectors; ++v) {
-      const int k = first + 4 * v;
-      const float* at = a + row * chunk + k;
+      const int row = kBlock * block.row + 4 * v + device::lane_id() / 8;
       value[v] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-      if (row >= chunk) continue;
+      if (row >= block.chunk) continue;
+      const float* at = block.a + row * block.chunk + k;
       if constexpr (kVector) {
-        if (k < chunk) value[v] = *reinterpret_cast<const float4*>(at);
+        if (k < block.chunk) value[v] = *reinterpret_cast<const float4*>(at);
       } else {
-        if (k < chunk) value[v].x = at[0];
-        if (k + 1 < chunk) value[v].y = at[1];
-        if (k + 2 < chunk) value[v].z = at[2];
-        if (k + 3 < chunk) value[v].w = at[3];
+        if (k < block.chunk) value[v].x = at[0];
+        if (k + 1 < block.chunk) value[v].y = at[1];
+        if (k + 2 < block.chunk) value[v].z = at[2];
+        if (k + 3 < block.chunk) value[v].w = at[3];
       }
     }
   }
-  /// Leaves L, [k][row], in the panel: the lanes of a warp are the rows.
-  __device__ __forceinline__ void store(float* panel) const {
-    float* at = panel + threadIdx.x % kBlock + threadIdx.x / kBlock * (kColumns / 2 * kBlock);
+  /// Leaves L in the warp's panel, [row][k]. `beta`: of the block's rows, zeros past the chunk.
+  __device__ __forceinline__ void store(const float* beta, float* panel) const {
+    __syncwarp();  // everyone has left the panel
 #pragma unroll
     for (int v = 0; v < kVectors; ++v) {
-      at[(4 * v + 0) * kBlock] = factor * value[v].x;
-      at[(4 * v + 1) * kBlock] = factor * value[v].y;
-      at[(4 * v + 2) * kBlock] = factor * value[v].z;
-      at[(4 * v + 3) * kBlock] = factor * value[v].w;
+      const float f = beta[4 * v + device::lane_id() / 8];
+      *reinterpret_cast<float4*>(panel + (4 * v + lane_y()) * kStride + lane_x()) =
+          make_float4(f * value[v].x, f * value[v].y, f * value[v].z, f * value[v].w);
     }
+    __syncwarp();
   }
 };
 
-/// acc[r] += l[r] * s for r >= kFrom of one k of the panel, where `on`.
-template <int kFrom>
-__device__ __forceinline__ void fold_row(const float* l, float s, bool on, float (&acc)[kBlock]) {
-#pragma unroll
-  for (int r0 = kFrom / 4 * 4; r0 < kBlock; r0 += 4) {
-    const float4 v = *reinterpret_cast<const float4*>(l + r0);
-    const float values[4] = {v.x, v.y, v.z, v.w};
-#pragma unroll
-    for (int r = 0; r < 4; ++r)
-      if (r0 + r >= kFrom && on) acc[r0 + r] = fma_rn(values[r], s, acc[r0 + r]);
-  }
-}
-
-/// The column of S that a thread makes, within its chunk.
-struct Column {
-  float* s;        ///< of the chunk
-  float* history;  ///< finished rows from c0 on, stride kColumns
-  int c, c0, chunk;
+/// Which terms of row k0 + u, columns x + v are there, k0 and x multiples of 4: those with k >= column, where the rows
+/// are those of a diagonal block.
+template <bool kDiagonal>
+struct Terms {
+  bool begun, past;
+  __device__ __forceinline__ explicit Terms(int k0)
+      : begun(!kDiagonal || k0 >= lane_x()), past(!kDiagonal || k0 > lane_x()) {}
+  __device__ __forceinline__ bool at(int u, int v) const { return u >= v ? begun : past; }
 };
 
-/// Rows i0 + kRow and later of the block: row kRow is finished once all before it are folded in.
-template <int kRow>
-__device__ __forceinline__ void finish_rows(const Column& column, const float* panel, int i0, float (&acc)[kBlock]) {
-  if constexpr (kRow < kBlock) {
-    const int i = i0 + kRow;
-    const float s = i > column.c ? device::negated(acc[kRow]) : (i == column.c ? 1.0f : 0.0f);
-    column.history[(i - column.c0) * kColumns] = s;
-    if (i < column.chunk && column.c < column.chunk) column.s[i * column.chunk + column.c] = s;
-    fold_row<kRow + 1>(panel + kRow * kBlock, s, i >= column.c, acc);
-    finish_rows<kRow + 1>(column, panel, i0, acc);
+/// acc += l * s for the lane's rows from kFrom on and the 4 k from k0 on, in their order.
+template <int kFrom, bool kDiagonal>
+__device__ __forceinline__ void fold_four(const float* panel, int k0, const Terms<kDiagonal>& terms,
+                                          const float (&s)[4][4], Accumulators& acc) {
+#pragma unroll
+  for (int r = kFrom; r < kLaneRows; ++r) {
+    float l[4];
+    read_four(panel + (4 * r + lane_y()) * kStride + k0, l);
+#pragma unroll
+    for (int u = 0; u < 4; ++u)
+#pragma unroll
+      for (int v = 0; v < 4; ++v)
+        if (terms.at(u, v)) acc[r][v] = fma_rn(l[u], s[u][v], acc[r][v]);
   }
 }
 
-/// grid: (chunk, block of columns), the longest columns first. Shared: the history [C - c0, up to a block][kColumns].
+/// Folds a finished block of the column in; in the diagonal one, S[k][c] is zero before k = c: no term.
+template <bool kDiagonal>
+__device__ __forceinline__ void fold_block(const float* panel, const float* finished, Accumulators& acc) {
+#pragma unroll 1
+  for (int k = 0; k < kBlock; k += 4) {
+    float s[4][4];
+#pragma unroll
+    for (int u = 0; u < 4; ++u) read_four(finished + (k + u) * kBlock + lane_x(), s[u]);
+    fold_four<0>(panel, k, Terms<kDiagonal>(k), s, acc);
+  }
+}
+
+/// Rows 4*kRows .. 4*kRows + 3 of the block, then all later ones: each is finished once those before it are folded in.
+/// The four rows' sums go round, so that every lane finishes its columns of all four and folds them into its later
+/// rows.
+template <bool kDiagonal, int kRows = 0>
+__device__ __forceinline__ void finish_rows(const float* panel, float* finished, Accumulators& acc) {
+  if constexpr (kRows < kLaneRows) {
+    constexpr int kRow = 4 * kRows;
+    float* rows = finished + kRow * kBlock + lane_x();
+    *reinterpret_cast<float4*>(rows + lane_y() * kBlock) =
+        make_float4(acc[kRows][0], acc[kRows][1], acc[kRows][2], acc[kRows][3]);
+    __syncwarp();
+    const Terms<kDiagonal> terms(kRow);
+    float s[4][4];
+#pragma unroll
+    for (int r = 0; r < 4; ++r) {
+      float l[4];
+      read_four(rows + r * kBlock, s[r]);
+      if (r > 0) read_four(panel + (kRow + r) * kStride + kRow, l);
+#pragma unroll
+      for (int v = 0; v < 4; ++v) {
+        float sum = s[r][v];
+#pragma unroll
+        for (int u = 0; u < r; ++u)
+          if (terms.at(u, v)) sum = fma_rn(l[u], s[u][v], sum);
+        s[r][v] = device::negated(sum);
+        if (kDiagonal && kRow + r <= lane_x() + v) s[r][v] = kRow + r == lane_x() + v ? 1.0f : 0.0f;
+      }
+    }
+    __syncwarp();
+    if (lane_y() == 0)
+#pragma unroll
+      for (int r = 0; r < 4; ++r)
+        *reinterpret_cast<float4*>(rows + r * kBlock) = make_float4(s[r][0], s[r][1], s[r][2], s[r][3]);
+    fold_four<kRows + 1>(panel, kRow, terms, s, acc);
+    finish_rows<kDiagonal, kRows + 1>(panel, finished, acc);
+  }
+}
+
+/// The finished block to its place, and zeros to the block mirrored at the diagonal.
+__device__ __forceinline__ void store_block(const Block& block, const float* finished) {
+  const int lane = device::lane_id(), chunk = block.chunk;
+  const int i0 = kBlock * block.row, c0 = kBlock * block.column;
+  for (int r = 0; r < min(kBlock, chunk - i0); ++r)
+    if (c0 + lane < chunk) block.s[(i0 + r) * chunk + c0 + lane] = finished[r * kBlock + lane];
+  if (block.row == block.column) return;
+  for (int r = 0; r < kBlock; ++r)
+    if (i0 + lane < chunk) block.s[(c0 + r) * chunk + i0 + lane] = 0.0f;
+}
+
+/// 26 us at small120 on an H200 and 72 at flagship; a thread a column took 36 and 115.
+/// grid: (chunk, pair of columns of blocks), the longest columns first. A CTA takes column q and column blocks - 1 - q:
+/// blocks + 1 warps, however long the columns are. Shared: the warps' panels [32][32], then their finished blocks, then
+/// the beta of their rows.
 template <bool kVector>
-__global__ void __launch_bounds__(kColumns) blocked_kernel(const __grid_constant__ Params p) {
-  __shared__ float4 shared_panel[kColumns * kBlock / 4];
-  float* panel = reinterpret_cast<float*>(shared_panel);
+__global__ void __launch_bounds__(32 * kMostWarps, 2) blocked_kernel(const __grid_constant__ Params p, int blocks) {
   device::wait_for_previous_grid();
-  const int chunk = p.dims.chunk, thread = static_cast<int>(threadIdx.x);
+  const int chunk = p.dims.chunk, warp = device::warp_id();
+  const int q = static_cast<int>(blockIdx.x / p.dims.chunks()), long_column = blocks - q;
   const std::int64_t item = blockIdx.x % p.dims.chunks();
-  const int c0 = static_cast<int>(blockIdx.x / p.dims.chunks()) * kColumns;
-  const float* a = p.a + item * chunk * chunk;
-  const float* beta = p.beta + item * chunk;
-  const Column column{p.s + item * chunk * chunk, reinterpret_cast<float*>(device::dynamic_shared()) + thread,
-                      c0 + thread, c0, chunk};
+  Block block{p.a + item * chunk * chunk, p.beta + item * chunk, p.s + item * chunk * chunk, chunk, 0, q, warp};
+  if (warp >= long_column) block.column = blocks - 1 - q, block.step = warp - long_column;
+  const bool present = warp < long_column || block.column != q;  // the middle column of an odd number has no partner
+  if (!present) block.step = 0;
+  block.row = block.column + block.step;
+  float* panel = reinterpret_cast<float*>(device::dynamic_shared()) + warp * kPanel;
+  float* finished = reinterpret_cast<float*>(device::dynamic_shared()) + (blocks + 1) * kPanel + warp * kTile;
   PanelLoads<kVector> loads;
-  loads.load(a, beta, chunk, c0, c0);
-  if (column.c < chunk)
-    for (int i = 0; i < c0; ++i) column.s[i * chunk + column.c] = 0.0f;
-  for (int i0 = c0; i0 < chunk; i0 += kBlock) {
-    float acc[kBlock] = {};
-    for (int k0 = c0; k0 <= i0; k0 += kColumns) {
-      __syncthreads();  // everyone has left the panel
-      loads.store(panel);
-      __syncthreads();
-      if (k0 + kColumns <= i0)
-        loads.load(a, beta, chunk, i0, k0 + kColumns);
-      else if (i0 + kBlock < chunk)
-        loads.load(a, beta, chunk, i0 + kBlock, c0);
-      const int earlier = min(i0 - k0, kColumns);
-#pragma unroll 2
-      for (int k = 0; k < earlier; ++k)  // S[k][c] is zero before k = c: no term
-        fold_row<0>(panel + k * kBlock, column.history[(k0 - c0 + k) * kColumns], k0 + k >= column.c, acc);
-      if (i0 - k0 < kColumns) finish_rows<0>(column, panel + earlier * kBlock, i0, acc);
-    }
+  Accumulators acc = {};
+  if (present) loads.load(block, block.column);
+  float* beta = reinterpret_cast<float*>(device::dynamic_shared()) + (blocks + 1) * (kPanel + kTile) + warp * kBlock;
+  const int own_row = kBlock * block.row + device::lane_id();
+  beta[device::lane_id()] = present && own_row < chunk ? block.beta[own_row] : 0.0f;
+  // Barrier `step` comes after the blocks of that step are finished; every warp passes all of them.
+  for (int step = 0; step < block.step; ++step) {
+    __syncthreads();
+    loads.store(beta, panel);
+    const float* above = finished - (block.step - step) * kTile;
+    if (step == 0)
+      fold_block<true>(panel, above, acc);
+    else
+      fold_block<false>(panel, above, acc);
+    loads.load(block, block.column + step + 1);  // on its way while the warp waits, not held while it folds
   }
+  if (present) {
+    loads.store(beta, panel);
+    if (block.step == 0)
+      finish_rows<true>(panel, finished, acc);
+    else
+      finish_rows<false>(panel, finished, acc);
+  }
+  for (int step = block.step; step + 1 < long_column; ++step) __syncthreads();
+  if (present) store_block(block, finished);
 }
 
 // --- launchers -------------------------------------------------------------------------------------------------------
 
+int blocks_of(const Params& p) { return device::ceil_div(p.dims.chunk, kBlock); }
+
 device::LaunchShape shape_of(const Params& p) {
-  const int chunk = p.dims.chunk;
-  const std::int64_t rows = device::ceil_div(chunk, kBlock) * kBlock;
-  return {dim3(static_cast<unsigned>(p.dims.chunks() * device::ceil_div(chunk, kColumns))), kColumns,
-          static_cast<std::size_t>(rows * kColumns) * 4};
+  const int blocks = blocks_of(p), pairs = device::ceil_div(blocks, 2), warps = blocks == 1 ? 1 : blocks + 1;
+  return {dim3(static_cast<unsigned>(p.dims.chunks() * pairs)), 32 * warps,
+          static_cast<std::size_t>((blocks + 1) * (kPanel + kTile + kBlock)) * 4};
 }
 
 std::string refuse(const Params& p, const Device& device) {
-  constexpr std::size_t kPanel = kColumns * kBlock * 4;
-  const std::size_t needed = shape_of(p).shared_bytes + kPanel;
+  const std::size_t needed = shape_of(p).shared_bytes;
   if (needed <= device.shared_memory_per_block) return "";
   return "solve needs " + std::to_string(needed) + " bytes of shared memory for chunk " + std::to_string(p.dims.chunk) +
          "; this device gives " + std::to_string(device.shared_memory_per_block) + " a CTA (a smaller chunk)";
 }
 
 void launch(const Params& p, const LaunchContext& context) {
-  device::launch(p.dims.chunk % 4 == 0 ? blocked_kernel<true> : blocked_kernel<false>, shape_of(p), context, p);
+  device::launch(p.dims.chunk % 4 == 0 ? blocked_kernel<true> : blocked_kernel<false>, shape_of(p), context, p,
+                 blocks_of(p));
 }
 
 std::string describe_launch(const Params& p, const LaunchContext&) {
-  return device::describe(shape_of(p)) + ", " + std::to_string(kColumns) + " columns a CTA, " + std::to_string(kBlock) +
-         " rows at a time";
+  return device::describe(shape_of(p)) + ", a warp a block of " + std::to_string(kBlock) + " x " +
+         std::to_string(kBlock);
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ struct Params {
 void replay(const Params& params, Parallel& threads);
 
 // Variants (GPU).
-extern const Variant<Params> blocked;  ///< a thread per column, 8 rows at a time
+extern const Variant<Params> blocked;  ///< a warp per block of 32 x 32
 extern const Variant<Params> columns;  ///< a thread per column, one row at a time
 
 }  // namespace sdm::solve

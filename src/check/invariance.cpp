@@ -15,7 +15,7 @@ namespace sdm::check {
 namespace {
 
 /// Above this the permuted copies of the bank would not fit ordinary memory.
-constexpr std::int64_t kMaxBankElements = std::int64_t{1} << 26;
+constexpr std::int64_t kMostInvarianceElements = std::int64_t{1} << 26;
 
 /// An axis that held, failed (with a sentence), or did not apply (with the reason).
 struct AxisResult {
@@ -173,9 +173,9 @@ AxisResult compare_rearranged(CheckContext& context, const StreamResults& refere
 }
 
 std::string too_large_to_permute(const CheckContext& context) {
-  if (context.workload.bank_elements() <= kMaxBankElements) return {};
+  if (context.workload.bank_elements() <= kMostInvarianceElements) return {};
   return fmt::format("the bank has {} elements, at most {} are permuted", context.workload.bank_elements(),
-                     kMaxBankElements);
+                     kMostInvarianceElements);
 }
 
 AxisResult stream_order_axis(CheckContext& context) {

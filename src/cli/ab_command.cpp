@@ -42,13 +42,6 @@ std::vector<Case> form_of(const CaseOptions& options, const std::string& overrid
   return select_cases(changed);
 }
 
-std::string document_format(const CommonOptions& o) {
-  if (!o.format.empty()) return o.format;
-  for (const auto& [ending, format] : {std::pair{".md", "md"}, {".json", "json"}, {".xml", "junit"}})
-    if (o.output.ends_with(ending)) return format;
-  return "table";
-}
-
 ExitCode exit_code_of(const Comparison& comparison, const Report& a) {
   if (interrupted()) return static_cast<ExitCode>(128 + interrupted());
   if (comparison.outcome == Outcome::failed) return ExitCode::check_failed;
@@ -88,7 +81,7 @@ ExitCode run_ab(const RunOptions& options, const std::vector<std::string>& argv)
   }
   const Comparison comparison = compare(merge_reports({a}, {"A: " + name_a}), merge_reports({b}, {"B: " + name_b}), {});
   emit(options.common,
-       render_comparison(comparison, document_format(options.common), color_wanted(color, STDOUT_FILENO), true));
+       render_comparison(comparison, comparison_format(options.common), color_wanted(color, STDOUT_FILENO), true));
   if (options.common.output != "-") {  // both results beside it
     write_file(options.common.output + ".a.json", to_json(a), options.common.force);
     write_file(options.common.output + ".b.json", to_json(b), options.common.force);

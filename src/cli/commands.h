@@ -55,6 +55,9 @@ std::vector<RoofPoint> roofs_for(Backend& backend, const std::vector<Case>& case
 /// Expands, filters and orders the cases of the options. Throws UserError, also where no case is left.
 std::vector<Case> select_cases(const CaseOptions& options);
 
+/// The format of a comparison: the one asked for, else by the file's ending, else a table.
+std::string comparison_format(const CommonOptions& options);
+
 /// Writes the document of a run. Where that fails, what ran is not lost: the UserError says where it is.
 void write_result(const RunOptions& options, const Report& report, const std::string& document, const Journal& journal);
 

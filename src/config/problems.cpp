@@ -68,8 +68,8 @@ std::string did_you_mean(std::string_view word, const std::vector<std::string>& 
 std::string joined(const std::vector<std::string>& words) { return fmt::format("{}", fmt::join(words, ", ")); }
 
 std::string in_quotes(std::string_view text) {
-  constexpr std::size_t kShown = 60;
-  std::size_t cut = std::min(kShown, text.size());
+  constexpr std::size_t kLongest = 60;
+  std::size_t cut = std::min(kLongest, text.size());
   while (cut < text.size() && cut > 0 && (static_cast<unsigned char>(text[cut]) & 0xc0) == 0x80) --cut;  // whole UTF-8
   std::string out = "\"";
   for (const char c : text.substr(0, cut)) {

@@ -28,11 +28,6 @@ std::string some_of(const std::vector<std::string>& names, std::size_t most) {
                      names.size() - most);
 }
 
-struct Mark {
-  const char* sign;
-  Ink ink;
-};
-
 Mark mark_of(const ComparedCase& c) {
   if (c.failed()) return {"✗", Ink::red};
   bool slower = false, open = !c.comparable || !c.lost.empty(), faster = false;
@@ -73,7 +68,7 @@ std::string side_line(const MergedSide& side) {
   return fmt::format("{}: {}", some_of(side.files, 4), side.titles.empty() ? "" : side.titles.back());
 }
 
-std::string render_table(const Comparison& comparison, bool color, bool verbose) {
+std::string comparison_table(const Comparison& comparison, bool color, bool verbose) {
   const Paint paint(color);
   std::string out = paint(Ink::dim, one_line(fmt::format("base  {}", side_line(comparison.base)))) + "\n";
   out += paint(Ink::dim, one_line(fmt::format("new   {}", side_line(comparison.now)))) + "\n";
@@ -111,7 +106,7 @@ std::string render_table(const Comparison& comparison, bool color, bool verbose)
   return out;
 }
 
-std::string render_md(const Comparison& comparison, bool verbose) {
+std::string comparison_md(const Comparison& comparison, bool verbose) {
   std::string out = fmt::format("**{}**\n\nbase {}\n\nnew {}\n\n", markdown_text(verdict_line(comparison)),
                                 markdown_text(side_line(comparison.base)), markdown_text(side_line(comparison.now)));
   if (!comparison.rules.digests_only)
@@ -228,8 +223,8 @@ std::vector<const CompareRow*> shown_rows(const ComparedCase& c, bool everything
 }
 
 std::string render_comparison(const Comparison& comparison, std::string_view format, bool color, bool verbose) {
-  if (format == "table") return render_table(comparison, color, verbose);
-  if (format == "md") return render_md(comparison, verbose);
+  if (format == "table") return comparison_table(comparison, color, verbose);
+  if (format == "md") return comparison_md(comparison, verbose);
   if (format == "json") return comparison_json(comparison);
   if (format == "junit") return comparison_junit(comparison);
   const std::vector<std::string> names = {"table", "md", "json", "junit"};

@@ -240,23 +240,16 @@ bool run_isolated(const RunOptions& options, const std::vector<Case>& cases, con
   return run_all(options, cases, run_one, progress, journal, report);
 }
 
-std::string what_would_run(const std::vector<Case>& cases) {
-  std::string text;
-  for (const Case& c : cases) text += c.id + "\n";
-  return text;
-}
-
 }  // namespace
 
 ExitCode run_cases(const RunOptions& options, const std::vector<std::string>& argv) {
+  check_flags(options);
   if (!options.ab.empty()) return run_ab(options, argv);
   const std::vector<Case> cases = select_cases(options.cases);
-  if (options.dry_run) return emit({}, what_would_run(cases)), ExitCode::ok;
+  if (options.dry_run) return emit({}, ids_of(cases)), ExitCode::ok;
   const std::string format = document_format(options.common);
   const ColorMode color = color_mode(options.common.color);
   check_writable(options.common.output, options.common.force);
-  if (options.isolate && options.profile)
-    throw UserError("--isolate and --profile do not go together: a profiler looks at one process");
   const std::unique_ptr<Backend> backend = options.isolate ? nullptr : open_device(options.device, options.portable);
   const DeviceChoice device = backend ? DeviceChoice{"", backend->info()} : choose_device(options.device);
   Report report = start_report(argv, device.info, cases);

@@ -92,6 +92,12 @@ std::vector<Case> select_cases(const CaseOptions& options) {
   return cases;
 }
 
+std::string ids_of(const std::vector<Case>& cases) {
+  std::string text;
+  for (const Case& c : cases) text += c.id + "\n";
+  return text;
+}
+
 void emit(const CommonOptions& options, const std::string& text) {
   std::fflush(stdout);
   write_file(options.output, text, options.force);

@@ -28,7 +28,7 @@ std::string some_of(const std::vector<std::string>& names, std::size_t most) {
                      names.size() - most);
 }
 
-Mark mark_of(const ComparedCase& c) {
+Mark compared_mark(const ComparedCase& c) {
   if (c.failed()) return {"✗", Ink::red};
   bool slower = false, open = !c.comparable || !c.lost.empty(), faster = false;
   for (const CompareRow& row : c.rows) {
@@ -42,7 +42,7 @@ Mark mark_of(const ComparedCase& c) {
   return faster ? Mark{"▼", Ink::green} : Mark{"✓", Ink::green};
 }
 
-Ink ink_of(Verdict verdict) {
+Ink verdict_ink(Verdict verdict) {
   switch (verdict) {
     case Verdict::slower: return Ink::red;
     case Verdict::faster: return Ink::green;
@@ -78,7 +78,7 @@ std::string comparison_table(const Comparison& comparison, bool color, bool verb
   if (!comparison.refused.empty())
     out += paint(Ink::yellow, fmt::format("! {}", one_line(comparison.refused))) + "\n\n";
   for (const ComparedCase& c : comparison.cases) {
-    const Mark mark = mark_of(c);
+    const Mark mark = compared_mark(c);
     std::vector<std::string> phrases = {c.presence == Presence::both && c.comparable ? digest_text(c) : "",
                                         count_text(c)};
     for (const std::string& note : case_notes(c)) phrases.push_back(note);
@@ -93,7 +93,7 @@ std::string comparison_table(const Comparison& comparison, bool color, bool verb
                      {"verdict", Align::left, 0},
                      {"why", Align::left, 0}});
     const auto rows = shown_rows(c, verbose);
-    for (const CompareRow* row : rows) table.add_row(row_cells(*row), ink_of(row->verdict));
+    for (const CompareRow* row : rows) table.add_row(row_cells(*row), verdict_ink(row->verdict));
     if (!rows.empty()) out += table.render(paint, 4) + "\n";
   }
   const Ink ink = comparison.outcome == Outcome::good           ? Ink::green
@@ -222,14 +222,19 @@ std::vector<const CompareRow*> shown_rows(const ComparedCase& c, bool everything
   return rows;
 }
 
+void check_comparison_format(std::string_view format) {
+  const std::vector<std::string> names = {"table", "md", "json", "junit"};
+  if (std::find(names.begin(), names.end(), format) != names.end()) return;
+  throw UserError(
+      fmt::format("a comparison has no format '{}' (formats: {}){}", format, join(names), did_you_mean(format, names)));
+}
+
 std::string render_comparison(const Comparison& comparison, std::string_view format, bool color, bool verbose) {
   if (format == "table") return comparison_table(comparison, color, verbose);
   if (format == "md") return comparison_md(comparison, verbose);
   if (format == "json") return comparison_json(comparison);
-  if (format == "junit") return comparison_junit(comparison);
-  const std::vector<std::string> names = {"table", "md", "json", "junit"};
-  throw UserError(
-      fmt::format("a comparison has no format '{}' (formats: {}){}", format, join(names), did_you_mean(format, names)));
+  check_comparison_format(format);
+  return comparison_junit(comparison);
 }
 
 }  // namespace sdm

@@ -89,6 +89,32 @@ TEST(BadCommandLine, FilterThatIsNoExpression) {
 }
 TEST(BadCommandLine, ThreadsOutOfRange) { expect_refused({"run", config("smoke"), "--threads", "-1"}, {"--threads"}); }
 
+// Of two flags none may silently do nothing.
+TEST(BadCommandLine, FlagsThatDoNotGoTogether) {
+  const std::vector<std::string> ab = {"--ab", "launch=eager"}, price = {"--max-determinism-cost", "2"},
+                                 geometry = {"--geometry", "tile=8"}, plant = {"--plant", "missed_element"};
+  const std::vector<std::string> isolate = {"--isolate"}, profile = {"--profile"}, calibrate = {"--calibrate"};
+  const std::vector<std::string> no_timing = {"--no-timing"}, no_checks = {"--no-checks"};
+  for (const auto& [one, other] : {std::pair{isolate, profile},
+                                   {ab, isolate},
+                                   {ab, profile},
+                                   {ab, no_timing},
+                                   {ab, calibrate},
+                                   {ab, geometry},
+                                   {ab, plant},
+                                   {ab, price},
+                                   {profile, calibrate},
+                                   {profile, price},
+                                   {profile, plant},
+                                   {no_timing, calibrate},
+                                   {no_checks, price}}) {
+    std::vector<std::string> words = {"run", config("smoke"), "--device", "cpu"};
+    words.insert(words.end(), one.begin(), one.end());
+    words.insert(words.end(), other.begin(), other.end());
+    expect_refused(words, {one[0], other[0], "do not go together"});
+  }
+}
+
 TEST(BadCommandLine, OutputFolderMissing) {
   TempFolder folder;
   const std::string path = (folder / "absent").string() + "/result.json";

@@ -127,11 +127,5 @@ TEST(Isolate, WhatTheChildSaysIsTheReason) {
   EXPECT_NE(c.at("reason").get<std::string>().find("absent.safetensors"), std::string::npos) << c.at("reason");
 }
 
-TEST(Isolate, DoesNotGoWithAProfiler) {
-  const Outcome outcome = bench({"run", config("smoke"), "--device", "cpu", "--isolate", "--profile"});
-  EXPECT_EQ(outcome.code, 2);
-  EXPECT_NE(outcome.err.find("--profile"), std::string::npos) << outcome.err;
-}
-
 }  // namespace
 }  // namespace sdm::test

@@ -193,7 +193,7 @@ AxisResult batch_axis(CheckContext& context) {
     return not_applicable("batch: " + reason);
   const int last = context.workload.streams - 1;
   const StreamResults reference = stream_results(context.session);
-  const AxisResult alone = compare_rearranged(context, reference, {last}, "running the last stream alone");
+  AxisResult alone = compare_rearranged(context, reference, {last}, "running the last stream alone");
   if (alone.kind == AxisResult::Kind::failed) return alone;
   const AxisResult twins =
       compare_rearranged(context, reference, {last, 0, last}, "running the last stream twice around the first");

@@ -87,6 +87,21 @@ TEST(BadCommandLine, FilterWithoutMatch) {
 TEST(BadCommandLine, FilterThatIsNoExpression) {
   expect_refused({"run", config("smoke"), "--filter", "("}, {"regular expression"});
 }
+TEST(BadCommandLine, FilterThatIsEndless) {
+  expect_refused({"run", config("smoke"), "--filter", std::string(30000, '(') + std::string(30000, ')')},
+                 {"60000 characters"});
+}
+TEST(BadCommandLine, NumbersThatAreNone) {
+  for (const char* text : {"nan", "inf", "-1", "0", "1x", "0x1p3"}) {
+    expect_refused({"run", config("smoke"), "--max-determinism-cost", text},
+                   {"--max-determinism-cost", text, "above 0"});
+    expect_refused({"roof", "--seconds", text}, {"--seconds", text, "above 0"});
+  }
+  expect_refused({"compare", "a", "b", "--relative", "nan"}, {"--relative", "'nan'", "from 0"});
+  expect_refused({"compare", "a", "b", "--absolute-us", "-1"}, {"--absolute-us", "'-1'", "from 0"});
+  for (const char* text : {"-1", "1.5", "18446744073709551616"})
+    expect_refused({"run", config("smoke"), "--seed", text}, {"--seed", text, "an integer from 0"});
+}
 TEST(BadCommandLine, ThreadsOutOfRange) { expect_refused({"run", config("smoke"), "--threads", "-1"}, {"--threads"}); }
 
 // Of two flags none may silently do nothing.

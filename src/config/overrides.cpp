@@ -9,7 +9,7 @@ namespace {
 
 std::vector<std::string> settable_paths() {
   std::vector<std::string> out = sweepable_paths();
-  out.push_back("checks");
+  out.emplace_back("checks");
   return out;
 }
 

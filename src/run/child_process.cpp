@@ -84,6 +84,7 @@ class Child {
     std::vector<std::string> words = task.arguments;
     words.insert(words.begin(), "sdm-bench");
     std::vector<char*> argv;
+    argv.reserve(words.size() + 1);
     for (std::string& word : words) argv.push_back(word.data());
     argv.push_back(nullptr);
     const pid_t parent = ::getpid();

@@ -56,7 +56,11 @@ struct Parallel::Pool {
 
 Parallel::Parallel(int threads) : pool_(std::make_unique<Pool>()) {
   if (threads <= 0) threads = std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  for (int i = 1; i < threads; ++i) pool_->workers.emplace_back([pool = pool_.get()] { pool->serve(); });
+  pool_->workers.reserve(static_cast<std::size_t>(threads - 1));
+  try {
+    for (int i = 1; i < threads; ++i) pool_->workers.emplace_back([pool = pool_.get()] { pool->serve(); });
+  } catch (const std::exception&) {  // the system gives no more: fewer do the same work, to the bit
+  }
 }
 
 Parallel::~Parallel() {

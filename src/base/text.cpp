@@ -99,17 +99,20 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 
 std::string nearest(std::string_view word, std::span<const std::string> candidates) {
   const std::string wanted = lower(word);
-  if (wanted.empty() || wanted.size() > 200) return "";
+  if (wanted.empty() || wanted.size() > 64) return "";  // nobody mistypes a longer word
   const std::size_t allowed = std::min<std::size_t>(3, std::max<std::size_t>(1, wanted.size() / 3));
   const std::string* best = nullptr;
   std::size_t best_distance = allowed + 1;
   for (const std::string& candidate : candidates) {
     const std::string known = lower(candidate);
+    const bool abbreviated = wanted.size() >= 3 && known.starts_with(wanted);
+    const std::size_t longer = std::max(wanted.size(), known.size()), shorter = std::min(wanted.size(), known.size());
+    if (longer - shorter > allowed && !abbreviated) continue;  // the distance is no less: spares most tables
     std::size_t distance = edit_distance(wanted, known);
     // An abbreviation is what was meant, but a near spelling of equal length is better still.
-    if (wanted.size() >= 3 && known.starts_with(wanted)) distance = std::min(distance, allowed);
+    if (abbreviated) distance = std::min(distance, allowed);
     // A replacement of every letter is no spelling mistake.
-    if (distance >= std::max(wanted.size(), known.size())) continue;
+    if (distance >= longer) continue;
     if (distance < best_distance) best = &candidate, best_distance = distance;
   }
   return best ? *best : "";

@@ -49,7 +49,8 @@ CheckResult bank_restored(const CheckSpec&, CheckContext& context) {
   const Tensor& bank = context.session.buffers().bank;
   const int d = context.workload.head_dim;
   const auto row_bytes = static_cast<std::int64_t>(size_of(bank.dtype)) * d;
-  const std::int64_t piece = std::max<std::int64_t>(1, (std::int64_t{64} << 20) / row_bytes);
+  const std::int64_t piece =
+      std::min(context.workload.rows(), std::max<std::int64_t>(1, (std::int64_t{64} << 20) / row_bytes));
   std::vector<std::byte> initial(static_cast<std::size_t>(piece * row_bytes)), now(initial.size());
   for (std::int64_t first = 0; first < context.workload.rows(); first += piece) {
     const std::int64_t rows = std::min(piece, context.workload.rows() - first);

@@ -15,7 +15,7 @@ namespace sdm::check {
 namespace {
 
 /// Above this the permuted copies of the bank would not fit ordinary memory.
-constexpr std::int64_t kMaxBankElements = std::int64_t{1} << 26;
+constexpr std::int64_t kMostInvarianceElements = std::int64_t{1} << 26;
 
 /// An axis that held, failed (with a sentence), or did not apply (with the reason).
 struct AxisResult {
@@ -129,7 +129,7 @@ struct StreamResults {
   std::vector<std::vector<std::byte>> bytes;
 };
 
-StreamResults results_of(SparseSession& session) {
+StreamResults stream_results(SparseSession& session) {
   session.restore();
   session.run(Pass::forward);
   const SparseBuffers& b = session.buffers();
@@ -157,7 +157,7 @@ AxisResult compare_rearranged(CheckContext& context, const StreamResults& refere
   const Rearranged other = rearrange(context, order);
   SparseSession session(other.workload, other.inputs, context.backend, context.threads, context.variants,
                         context.stages);
-  const StreamResults results = results_of(session);
+  const StreamResults results = stream_results(session);
   Difference found;
   for (std::size_t i = 0; i < results.names.size(); ++i) {
     const bool is_bank = results.names[i] == "the final bank" || results.names[i] == "grad";
@@ -173,9 +173,9 @@ AxisResult compare_rearranged(CheckContext& context, const StreamResults& refere
 }
 
 std::string too_large_to_permute(const CheckContext& context) {
-  if (context.workload.bank_elements() <= kMaxBankElements) return {};
+  if (context.workload.bank_elements() <= kMostInvarianceElements) return {};
   return fmt::format("the bank has {} elements, at most {} are permuted", context.workload.bank_elements(),
-                     kMaxBankElements);
+                     kMostInvarianceElements);
 }
 
 AxisResult stream_order_axis(CheckContext& context) {
@@ -183,7 +183,8 @@ AxisResult stream_order_axis(CheckContext& context) {
     return not_applicable("stream_order: " + reason);
   std::vector<int> reversed(static_cast<std::size_t>(context.workload.streams));
   std::iota(reversed.rbegin(), reversed.rend(), 0);
-  const AxisResult order = compare_rearranged(context, results_of(context.session), reversed, "reversing the streams");
+  const AxisResult order =
+      compare_rearranged(context, stream_results(context.session), reversed, "reversing the streams");
   return order.kind == AxisResult::Kind::failed ? order : held("stream order");
 }
 
@@ -191,8 +192,8 @@ AxisResult batch_axis(CheckContext& context) {
   if (const std::string reason = too_large_to_permute(context); !reason.empty())
     return not_applicable("batch: " + reason);
   const int last = context.workload.streams - 1;
-  const StreamResults reference = results_of(context.session);
-  const AxisResult alone = compare_rearranged(context, reference, {last}, "running the last stream alone");
+  const StreamResults reference = stream_results(context.session);
+  AxisResult alone = compare_rearranged(context, reference, {last}, "running the last stream alone");
   if (alone.kind == AxisResult::Kind::failed) return alone;
   const AxisResult twins =
       compare_rearranged(context, reference, {last, 0, last}, "running the last stream twice around the first");

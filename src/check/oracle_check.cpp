@@ -9,14 +9,14 @@ namespace sdm::check {
 namespace {
 
 /// Above this the oracle's doubles would not fit ordinary memory.
-constexpr std::int64_t kMaxBankElements = std::int64_t{1} << 28;
+constexpr std::int64_t kMostOracleElements = std::int64_t{1} << 28;
 
 }  // namespace
 
 std::string too_large_for_oracle(const SparseWorkload& workload) {
-  if (workload.bank_elements() <= kMaxBankElements) return {};
+  if (workload.bank_elements() <= kMostOracleElements) return {};
   return fmt::format("the bank has {} elements; the fp64 oracle takes at most {}", workload.bank_elements(),
-                     kMaxBankElements);
+                     kMostOracleElements);
 }
 
 OracleVerdict judge(SparseSession& session, const SparseInputs& inputs, const OracleOptions& options, bool forward_only,

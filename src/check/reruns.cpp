@@ -20,7 +20,7 @@ std::string locate(SparseSession& session, std::string& stage) {
   constexpr int kTries = 3;
   const auto nothing = [] {};
   for (int i = 0; i < kTries; ++i)
-    if (const std::string call = first_differing_call(session, nothing, nothing, &stage); !call.empty()) return call;
+    if (std::string call = first_differing_call(session, nothing, nothing, &stage); !call.empty()) return call;
   return {};
 }
 
@@ -48,7 +48,7 @@ CheckResult repeat(const CheckSpec& spec, CheckContext& context) {
     if (!loose.empty()) return judge_varying(context, loose, sentence);
     std::string stage;
     const std::string call = locate(context.session, stage);
-    return failed(call.empty() ? sentence : sentence + "; compared after every call, first in " + call);
+    return failed(call.empty() ? sentence : fmt::format("{}; compared after every call, first in {}", sentence, call));
   }
   if (!loose.empty())
     return passed(fmt::format("{} happened to repeat over {} further runs, which proves nothing", loose, spec.runs));

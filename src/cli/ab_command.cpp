@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/interrupt.h"
 #include "base/text.h"
@@ -32,7 +34,6 @@ std::vector<std::string> split(const std::string& text) {
 /// The cases under "path=value;path=value". Only what leaves the workload as it is can be compared in bits and time.
 std::vector<Case> form_of(const CaseOptions& options, const std::string& overrides) {
   CaseOptions changed = options;
-  changed.shuffle = false;
   for (const std::string& part : split(overrides)) {
     if (!part.starts_with("variants.") && !part.starts_with("launch="))
       throw UserError(fmt::format(
@@ -42,19 +43,19 @@ std::vector<Case> form_of(const CaseOptions& options, const std::string& overrid
   return select_cases(changed);
 }
 
-std::string document_format(const CommonOptions& o) {
-  if (!o.format.empty()) return o.format;
-  for (const auto& [ending, format] : {std::pair{".md", "md"}, {".json", "json"}, {".xml", "junit"}})
-    if (o.output.ends_with(ending)) return format;
-  return "table";
-}
-
-ExitCode exit_code_of(const Comparison& comparison, const Report& a) {
+ExitCode ab_exit_code(const Comparison& comparison, const Report& a) {
   if (interrupted()) return static_cast<ExitCode>(128 + interrupted());
   if (comparison.outcome == Outcome::failed) return ExitCode::check_failed;
   for (const CaseResult& c : a.cases)
     if (c.status != CaseStatus::ok) return ExitCode::could_not_run;
   return ExitCode::ok;  // slower or faster is the answer, not a failure
+}
+
+/// Case i of one form is sampled against case i of the other.
+void require_same_cases(const std::vector<Case>& a, const std::vector<Case>& b) {
+  const auto same_id = [](const Case& x, const Case& y) { return x.id == y.id; };
+  if (!std::equal(a.begin(), a.end(), b.begin(), b.end(), same_id))
+    throw UserError("--ab: the two forms do not have the same cases; what an A/B changes must not be swept, too");
 }
 
 }  // namespace
@@ -66,7 +67,12 @@ ExitCode run_ab(const RunOptions& options, const std::vector<std::string>& argv)
   const std::string name_a = options.ab.size() == 2 ? options.ab[0] : "as configured", name_b = options.ab.back();
   const std::vector<Case> cases_a = form_of(options.cases, options.ab.size() == 2 ? options.ab[0] : ""),
                           cases_b = form_of(options.cases, name_b);
-  check_writable(options.common.output, options.common.force);
+  require_same_cases(cases_a, cases_b);
+  if (options.dry_run) return emit({}, ids_of(cases_a)), ExitCode::ok;
+  const std::string format = comparison_format(options.common), output = options.common.output;
+  check_writable(output, options.common.force);
+  if (output != "-")
+    for (const char* side : {".a.json", ".b.json"}) check_writable(output + side, options.common.force);
   const ColorMode color = color_mode(options.common.color);
   const std::unique_ptr<Backend> backend = open_device(options.device, options.portable);
   Parallel threads(options.threads);
@@ -87,13 +93,12 @@ ExitCode run_ab(const RunOptions& options, const std::vector<std::string>& argv)
     report->run.status = interrupted() ? "interrupted" : "finished";
   }
   const Comparison comparison = compare(merge_reports({a}, {"A: " + name_a}), merge_reports({b}, {"B: " + name_b}), {});
-  emit(options.common,
-       render_comparison(comparison, document_format(options.common), color_wanted(color, STDOUT_FILENO), true));
-  if (options.common.output != "-") {  // both results beside it
-    write_file(options.common.output + ".a.json", to_json(a), options.common.force);
-    write_file(options.common.output + ".b.json", to_json(b), options.common.force);
+  emit(options.common, render_comparison(comparison, format, color_wanted(color, STDOUT_FILENO), true));
+  if (output != "-") {  // both results beside it
+    write_file(output + ".a.json", to_json(a), options.common.force);
+    write_file(output + ".b.json", to_json(b), options.common.force);
   }
-  return exit_code_of(comparison, a);
+  return ab_exit_code(comparison, a);
 }
 
 }  // namespace sdm

@@ -13,6 +13,8 @@
 
 namespace sdm {
 
+/// Throws UserError for flags of `run` of which one would silently do nothing beside the other.
+void check_flags(const RunOptions& options);
 ExitCode run_cases(const RunOptions& options, const std::vector<std::string>& argv);
 /// run --ab: two forms of the cases, sampled in turn, and their comparison.
 ExitCode run_ab(const RunOptions& options, const std::vector<std::string>& argv);
@@ -54,6 +56,12 @@ std::vector<RoofPoint> roofs_for(Backend& backend, const std::vector<Case>& case
 
 /// Expands, filters and orders the cases of the options. Throws UserError, also where no case is left.
 std::vector<Case> select_cases(const CaseOptions& options);
+
+/// The format of a comparison: the one asked for, else by the file's ending, else a table.
+std::string comparison_format(const CommonOptions& options);
+
+/// What --dry-run says: the cases' ids, one a line.
+std::string ids_of(const std::vector<Case>& cases);
 
 /// Writes the document of a run. Where that fails, what ran is not lost: the UserError says where it is.
 void write_result(const RunOptions& options, const Report& report, const std::string& document, const Journal& journal);

@@ -36,14 +36,7 @@ CompareRules rules_of(const CompareOptions& options) {
   return rules;
 }
 
-std::string document_format(const CommonOptions& o) {
-  if (!o.format.empty()) return o.format;
-  for (const auto& [ending, format] : {std::pair{".md", "md"}, {".json", "json"}, {".xml", "junit"}})
-    if (o.output.ends_with(ending)) return format;
-  return "table";
-}
-
-ExitCode exit_code_of(Outcome outcome) {
+ExitCode comparison_exit_code(Outcome outcome) {
   switch (outcome) {
     case Outcome::good: return ExitCode::ok;
     case Outcome::failed: return ExitCode::check_failed;
@@ -55,12 +48,19 @@ ExitCode exit_code_of(Outcome outcome) {
 
 }  // namespace
 
+std::string comparison_format(const CommonOptions& o) {
+  if (!o.format.empty()) return check_comparison_format(o.format), o.format;
+  for (const auto& [ending, format] : {std::pair{".md", "md"}, {".json", "json"}, {".xml", "junit"}})
+    if (o.output.ends_with(ending)) return format;
+  return "table";
+}
+
 ExitCode compare_results(const CompareOptions& options) {
   const auto [base, now] = sides(options);
   const bool color = color_wanted(color_mode(options.common.color), STDOUT_FILENO) && options.common.output == "-";
   const Comparison comparison = compare(load_side(base), load_side(now), rules_of(options));
-  emit(options.common, render_comparison(comparison, document_format(options.common), color, options.common.verbose));
-  return exit_code_of(comparison.outcome);
+  emit(options.common, render_comparison(comparison, comparison_format(options.common), color, options.common.verbose));
+  return comparison_exit_code(comparison.outcome);
 }
 
 }  // namespace sdm

@@ -3,6 +3,8 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <charconv>
+#include <cmath>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -11,6 +13,29 @@
 
 namespace sdm {
 namespace {
+
+/// A finite number from 0, or above it. CLI11's own ranges let NaN through, which no limit would ever hold against.
+CLI::Validator number(bool above_zero) {
+  const auto check = [above_zero](const std::string& text) -> std::string {
+    double value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    const bool is_number = error == std::errc{} && end == text.data() + text.size() && std::isfinite(value);
+    if (is_number && value >= 0 && !(above_zero && value == 0)) return "";
+    return fmt::format("'{}' is not legal; legal: a number {} 0", text, above_zero ? "above" : "from");
+  };
+  return {check, ""};
+}
+
+/// CLI11 takes -1 for the largest unsigned integer.
+CLI::Validator unsigned_integer() {
+  const auto check = [](const std::string& text) -> std::string {
+    std::uint64_t value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error == std::errc{} && end == text.data() + text.size()) return "";
+    return fmt::format("'{}' is not legal; legal: an integer from 0 to {}", text, UINT64_MAX);
+  };
+  return {check, ""};
+}
 
 void add_common(CLI::App& app, CommonOptions& o, const std::string& formats) {
   app.add_option("-o,--output", o.output, "File to write, - for stdout")->capture_default_str();
@@ -28,7 +53,7 @@ void add_cases(CLI::App& app, CaseOptions& o, bool required) {
       ->expected(1)
       ->take_all();
   app.add_option("--filter", o.filter, "Only cases whose id matches this regular expression");
-  app.add_option("--seed", o.seed, "The workloads' seed");
+  app.add_option("--seed", o.seed, "The workloads' seed")->check(unsigned_integer());
   app.add_flag("--shuffle", o.shuffle, "Run the cases in a random order (drawn from the seed)");
 }
 
@@ -88,7 +113,7 @@ struct CommandLine {
                   "Every case in a process of its own: a crash or a hang costs that case alone");
     verb.add_option("--max-determinism-cost", run.max_determinism_cost,
                     "Fail cases whose ordered variants take more than that many times their atomic baselines' time")
-        ->check(CLI::PositiveNumber);
+        ->check(number(true));
     verb.add_option("--plant", run.plant, "Spoil sparse cases with a fault of docs/planted_faults.md")->group("");
     verb.add_flag("--dry-run", run.dry_run, "Only say what would run");
   }
@@ -128,9 +153,9 @@ struct CommandLine {
     add_common(verb, compare.common, "table, md, json, junit");
     verb.add_option("--thresholds", compare.thresholds, "A JSON file with limits by metric and stage");
     verb.add_option("--relative", compare.relative, "Relative limit of a median time, 0.05 by default")
-        ->check(CLI::NonNegativeNumber);
+        ->check(number(false));
     verb.add_option("--absolute-us", compare.absolute_us, "Absolute limit of a median time, 0.5 by default")
-        ->check(CLI::NonNegativeNumber);
+        ->check(number(false));
     verb.add_flag("--digests", compare.digests, "Digests alone; works across machines");
     verb.add_flag("--cross-device", compare.cross_device, "Compare times of different devices");
     verb.add_flag("--require-all", compare.require_all,
@@ -150,9 +175,7 @@ struct CommandLine {
     add_common(verb, roof.common, "");
     add_device(verb, roof.device);
     verb.add_option("--row-bytes", roof.row_bytes, "Row sizes")->check(CLI::Range(1, 1 << 22))->capture_default_str();
-    verb.add_option("--seconds", roof.seconds, "Time for each measurement")
-        ->check(CLI::PositiveNumber)
-        ->capture_default_str();
+    verb.add_option("--seconds", roof.seconds, "Time for each measurement")->check(number(true))->capture_default_str();
     verb.add_flag("--json", roof.json, "As JSON");
   }
 

@@ -10,6 +10,7 @@
 #include "cli/commands.h"
 #include "io/atomic_file.h"
 #include "io/journal.h"
+#include "report/compare_command.h"
 #include "report/json.h"
 #include "report/progress.h"
 #include "report/render.h"
@@ -78,16 +79,23 @@ Geometry parse_geometry(const std::string& text) {
   return geometry;
 }
 
-/// Every sparse case's command to run it again alone.
+/// The command that runs the case again alone.
 std::string rerun_command(const RunOptions& options, const std::string& id) {
-  std::string command = "sdm-bench run";
-  for (const std::string& config : options.cases.configs) command += " " + config;
-  for (const std::string& set : options.cases.set) command += fmt::format(" --set '{}'", set);
-  if (options.cases.seed) command += fmt::format(" --seed {}", *options.cases.seed);
-  std::string pattern;
-  for (const char c : id)
-    pattern += std::string(std::string_view(".^$|()[]{}*+?\\").find(c) != std::string_view::npos ? "\\" : "") + c;
-  return fmt::format("{} --filter '^{}$'", command, pattern);
+  std::vector<std::string> words = {"sdm-bench", "run"};
+  const auto add = [&](const char* flag, const std::string& value) {
+    if (!value.empty()) words.insert(words.end(), {flag, value});
+  };
+  for (const std::string& config : options.cases.configs)
+    words.push_back(config.starts_with('-') && config != "-" ? "./" + config : config);
+  for (const std::string& set : options.cases.set) add("--set", set);
+  if (options.cases.seed) add("--seed", std::to_string(*options.cases.seed));
+  if (options.device != "auto") add("--device", options.device);
+  add("--geometry", options.geometry);
+  add("--plant", options.plant);
+  if (options.portable) words.emplace_back("--portable");
+  add("--filter", "^" + regex_literal(id) + "$");
+  for (std::string& word : words) word = shell_word(word);
+  return join(words, " ");
 }
 
 ExitCode exit_code_of(const Report& report, int interrupt) {
@@ -240,23 +248,16 @@ bool run_isolated(const RunOptions& options, const std::vector<Case>& cases, con
   return run_all(options, cases, run_one, progress, journal, report);
 }
 
-std::string what_would_run(const std::vector<Case>& cases) {
-  std::string text;
-  for (const Case& c : cases) text += c.id + "\n";
-  return text;
-}
-
 }  // namespace
 
 ExitCode run_cases(const RunOptions& options, const std::vector<std::string>& argv) {
+  check_flags(options);
   if (!options.ab.empty()) return run_ab(options, argv);
   const std::vector<Case> cases = select_cases(options.cases);
-  if (options.dry_run) return emit({}, what_would_run(cases)), ExitCode::ok;
+  if (options.dry_run) return emit({}, ids_of(cases)), ExitCode::ok;
   const std::string format = document_format(options.common);
   const ColorMode color = color_mode(options.common.color);
   check_writable(options.common.output, options.common.force);
-  if (options.isolate && options.profile)
-    throw UserError("--isolate and --profile do not go together: a profiler looks at one process");
   const std::unique_ptr<Backend> backend = options.isolate ? nullptr : open_device(options.device, options.portable);
   const DeviceChoice device = backend ? DeviceChoice{"", backend->info()} : choose_device(options.device);
   Report report = start_report(argv, device.info, cases);

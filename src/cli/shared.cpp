@@ -24,6 +24,9 @@ void require_gpu(const GpuList& gpus, std::size_t index) {
 
 std::vector<Case> filtered(std::vector<Case> cases, const std::string& filter) {
   if (filter.empty()) return cases;
+  constexpr std::size_t kLongest = 4096;  // the library's parser recurses: tens of thousands of brackets end its stack
+  if (filter.size() > kLongest)
+    throw UserError(fmt::format("--filter has {} characters; at most {} are taken", filter.size(), kLongest));
   std::regex pattern;
   try {
     pattern = std::regex(filter);
@@ -90,6 +93,12 @@ std::vector<Case> select_cases(const CaseOptions& options) {
     std::shuffle(cases.begin(), cases.end(), engine);
   }
   return cases;
+}
+
+std::string ids_of(const std::vector<Case>& cases) {
+  std::string text;
+  for (const Case& c : cases) text += c.id + "\n";
+  return text;
 }
 
 void emit(const CommonOptions& options, const std::string& text) {

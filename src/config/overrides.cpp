@@ -9,7 +9,7 @@ namespace {
 
 std::vector<std::string> settable_paths() {
   std::vector<std::string> out = sweepable_paths();
-  out.push_back("checks");
+  out.emplace_back("checks");
   return out;
 }
 
@@ -49,6 +49,7 @@ void Overrides::read(const std::string& text, Problems& problems) {
   const std::string path = text.substr(0, equals);
   const Origin origin{file, {}, path};
   if (path != "checks" && !is_section(path) && fields_at(path).empty()) {
+    if (problems.full()) return problems.add(origin, "");
     const std::size_t dot = path.rfind('.');
     const std::string section = dot == std::string::npos ? "" : path.substr(0, dot);
     const std::string legal = is_section(section)

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/text.h"
+
 namespace sdm {
 
 namespace {
@@ -58,45 +60,16 @@ void Problems::raise() const {
   if (!list_.empty()) throw ConfigErrors(list_, dropped_);
 }
 
-namespace {
-
-/// Optimal string alignment: insertions, deletions, replacements and swaps of neighbours cost 1 each.
-std::size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<std::vector<std::size_t>> cost(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
-  for (std::size_t i = 0; i <= a.size(); ++i) cost[i][0] = i;
-  for (std::size_t j = 0; j <= b.size(); ++j) cost[0][j] = j;
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      cost[i][j] = std::min({cost[i - 1][j] + 1, cost[i][j - 1] + 1, cost[i - 1][j - 1] + (a[i - 1] != b[j - 1])});
-      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-        cost[i][j] = std::min(cost[i][j], cost[i - 2][j - 2] + 1);
-    }
-  }
-  return cost[a.size()][b.size()];
-}
-
-}  // namespace
-
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& legal) {
-  constexpr std::size_t kLongest = 64;  // nobody mistypes a longer word, and the table is quadratic
-  if (word.empty() || word.size() > kLongest) return "";
-  const std::string* best = nullptr;
-  std::size_t best_distance = std::max<std::size_t>(1, word.size() / 3) + 1;
-  for (const std::string& candidate : legal) {
-    const std::size_t distance = edit_distance(word, candidate);
-    if (distance < best_distance) {
-      best_distance = distance;
-      best = &candidate;
-    }
-  }
-  return best ? fmt::format("; did you mean \"{}\"?", *best) : "";
+  const std::string found = nearest(word, legal);
+  return found.empty() ? "" : fmt::format("; did you mean \"{}\"?", found);
 }
 
 std::string joined(const std::vector<std::string>& words) { return fmt::format("{}", fmt::join(words, ", ")); }
 
 std::string in_quotes(std::string_view text) {
-  constexpr std::size_t kShown = 60;
-  std::size_t cut = std::min(kShown, text.size());
+  constexpr std::size_t kLongest = 60;
+  std::size_t cut = std::min(kLongest, text.size());
   while (cut < text.size() && cut > 0 && (static_cast<unsigned char>(text[cut]) & 0xc0) == 0x80) --cut;  // whole UTF-8
   std::string out = "\"";
   for (const char c : text.substr(0, cut)) {

@@ -58,7 +58,7 @@ class Problems {
   std::size_t dropped_ = 0;
 };
 
-/// "; did you mean "chunk"?" for the nearest of the legal words by edit distance, or nothing when none is near.
+/// "; did you mean "chunk"?" for the nearest of the legal words (base/text.h), or nothing when none is near.
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& legal);
 
 /// "a, b, c"

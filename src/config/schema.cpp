@@ -75,7 +75,7 @@ Json workload_schema(WorkloadKind kind) {
   return object_schema(std::move(properties));
 }
 
-Json check_schema(const CheckOption& option) {
+Json schema_of_check(const CheckOption& option) {
   Json value;
   switch (option.type) {
     case CheckOption::Type::none: break;
@@ -99,7 +99,7 @@ Json checks_schema() {
   Json alternatives = Json::array();
   for (const CheckOption& option : check_options()) names.push_back(option.check);
   alternatives.push_back({{"enum", names}});
-  for (const CheckOption& option : check_options()) alternatives.push_back(check_schema(option));
+  for (const CheckOption& option : check_options()) alternatives.push_back(schema_of_check(option));
   return {{"type", "array"}, {"items", {{"anyOf", std::move(alternatives)}}}};
 }
 

@@ -26,12 +26,18 @@ bool written_directly(const std::string& path) {
   return fs::exists(status) && !fs::is_regular_file(status) && !fs::is_directory(status);
 }
 
-/// Where the file really is: a link is followed, so that it still points to the result afterwards.
+/// Where the file really is, or will be: links are followed, so that they still point to the result afterwards.
 fs::path resolve(const std::string& path) {
-  std::error_code error;
-  if (!fs::is_symlink(fs::symlink_status(path, error))) return path;
-  const fs::path resolved = fs::weakly_canonical(path, error);
-  return error ? fs::path(path) : resolved;
+  constexpr int kMostLinks = 40;  // as many as Linux follows
+  fs::path at = path;
+  for (int links = 0; links <= kMostLinks; ++links) {
+    std::error_code error;
+    if (!fs::is_symlink(fs::symlink_status(at, error))) return at;
+    const fs::path next = fs::read_symlink(at, error);
+    if (error) break;
+    at = next.is_absolute() ? next : at.parent_path() / next;
+  }
+  throw UserError(fmt::format("cannot write {}: a link that leads nowhere", path));
 }
 
 /// Refuses what can be told from names alone.

@@ -9,9 +9,9 @@
 namespace sdm::oracle {
 namespace {
 
-constexpr int kC = DenseWorkload::kChunk;
+constexpr int kTokens = DenseWorkload::kChunk;
 
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+std::size_t spot(std::int64_t i) { return static_cast<std::size_t>(i); }
 double square(double x) { return x * x; }
 
 /// Variance of a sum of `terms` terms in any order (docs/oracle.md, (5)).
@@ -44,30 +44,30 @@ class Judge {
 /// v_new and dq of one chunk from the checkpoint that `actual` has.
 void judge_products(const DenseStream& s, const DenseStates& actual, double unit, int chunk, Judge& judge) {
   const int key_dim = s.key_dim, value_dim = s.value_dim;
-  const double* state = &actual.checkpoints[at(std::int64_t{chunk} * key_dim * value_dim)];
-  std::vector<double> sum(at(value_dim)), squares(at(value_dim));
-  for (int t = chunk * kC; t < (chunk + 1) * kC; ++t) {
+  const double* state = &actual.checkpoints[spot(std::int64_t{chunk} * key_dim * value_dim)];
+  std::vector<double> sum(spot(value_dim)), squares(spot(value_dim));
+  for (int t = chunk * kTokens; t < (chunk + 1) * kTokens; ++t) {
     std::fill(sum.begin(), sum.end(), 0.0), std::fill(squares.begin(), squares.end(), 0.0);
-    const double* d_out = s.d_out.empty() || actual.dq.empty() ? nullptr : &s.d_out[at(std::int64_t{t} * value_dim)];
+    const double* d_out = s.d_out.empty() || actual.dq.empty() ? nullptr : &s.d_out[spot(std::int64_t{t} * value_dim)];
     for (int k = 0; k < key_dim; ++k) {
-      const double w = s.w[at(std::int64_t{t} * key_dim + k)], *row = state + std::int64_t{k} * value_dim;
+      const double w = s.w[spot(std::int64_t{t} * key_dim + k)], *row = state + std::int64_t{k} * value_dim;
       double query = 0, query_squares = 0;
       for (int v = 0; v < value_dim; ++v) {
         const double term = w * row[v];
-        sum[at(v)] += term, squares[at(v)] += square(term);
+        sum[spot(v)] += term, squares[spot(v)] += square(term);
       }
       if (!d_out) continue;
       for (int v = 0; v < value_dim; ++v) query += d_out[v] * row[v], query_squares += square(d_out[v] * row[v]);
       const std::int64_t i = std::int64_t{t} * key_dim + k;
-      judge.element("dq", i, key_dim, actual.dq[at(i)], query,
+      judge.element("dq", i, key_dim, actual.dq[spot(i)], query,
                     std::sqrt(fold_variance(unit, value_dim, query, query_squares)), 0);
     }
     for (int v = 0; v < value_dim; ++v) {
       const std::int64_t i = std::int64_t{t} * value_dim + v;
-      const double x = s.u[at(i)] - sum[at(v)];
-      const double variance = fold_variance(unit, key_dim, sum[at(v)], squares[at(v)]) + square(unit * x);
-      judge.element("v_new", i, value_dim, actual.v_new[at(i)], x, std::sqrt(variance),
-                    io_spacing(actual.v_new[at(i)], s.io));
+      const double x = s.u[spot(i)] - sum[spot(v)];
+      const double variance = fold_variance(unit, key_dim, sum[spot(v)], squares[spot(v)]) + square(unit * x);
+      judge.element("v_new", i, value_dim, actual.v_new[spot(i)], x, std::sqrt(variance),
+                    io_spacing(actual.v_new[spot(i)], s.io));
     }
   }
 }
@@ -75,11 +75,11 @@ void judge_products(const DenseStream& s, const DenseStates& actual, double unit
 /// M = kg^T w of one chunk, [K, K].
 std::vector<double> transition(const DenseStream& s, int chunk) {
   const int n = s.key_dim;
-  std::vector<double> m(at(std::int64_t{n} * n));
-  for (int t = chunk * kC; t < (chunk + 1) * kC; ++t)
+  std::vector<double> m(spot(std::int64_t{n} * n));
+  for (int t = chunk * kTokens; t < (chunk + 1) * kTokens; ++t)
     for (int k = 0; k < n; ++k)
       for (int j = 0; j < n; ++j)
-        m[at(k * n + j)] += s.kg[at(std::int64_t{t} * n + k)] * s.w[at(std::int64_t{t} * n + j)];
+        m[spot(k * n + j)] += s.kg[spot(std::int64_t{t} * n + k)] * s.w[spot(std::int64_t{t} * n + j)];
   return m;
 }
 
@@ -95,14 +95,14 @@ struct Drift {
 
   /// [64, V] variance of v_new without what the state's own error puts in; `h`: the checkpoint.
   std::vector<double> value_noise(int chunk, const double* h, const double* v_new) const {
-    std::vector<double> noise(at(kC * s.value_dim));
-    for (int t = 0; t < kC; ++t)
+    std::vector<double> noise(spot(kTokens * s.value_dim));
+    for (int t = 0; t < kTokens; ++t)
       for (int v = 0; v < s.value_dim; ++v) {
-        const std::int64_t i = (std::int64_t{chunk} * kC + t) * s.value_dim + v;
-        double sum = rounding(v_new[t * s.value_dim + v]) + rounded_input(s.u[at(i)]);
+        const std::int64_t i = (std::int64_t{chunk} * kTokens + t) * s.value_dim + v;
+        double sum = rounding(v_new[t * s.value_dim + v]) + rounded_input(s.u[spot(i)]);
         for (int k = 0; k < s.key_dim; ++k)
-          sum += rounded_input(s.w[at((chunk * kC + t) * s.key_dim + k)]) * square(h[k * s.value_dim + v]);
-        noise[at(t * s.value_dim + v)] = sum;
+          sum += rounded_input(s.w[spot((chunk * kTokens + t) * s.key_dim + k)]) * square(h[k * s.value_dim + v]);
+        noise[spot(t * s.value_dim + v)] = sum;
       }
     return noise;
   }
@@ -115,16 +115,17 @@ struct Drift {
     std::vector<double> next(state.size());
     for (int k = 0; k < n; ++k)
       for (int j = 0; j < n; ++j) {
-        const double through_m = square(m[at(k * n + j)]);
-        const double through_map = square((k == j ? s.decay[at(chunk * n + k)] : 0.0) - m[at(k * n + j)]);
+        const double through_m = square(m[spot(k * n + j)]);
+        const double through_map = square((k == j ? s.decay[spot(chunk * n + k)] : 0.0) - m[spot(k * n + j)]);
         for (int v = 0; v < width; ++v)
-          next[at(k * width + v)] += through_map * state[at(j * width + v)] + through_m * rounding(h[j * width + v]);
+          next[spot(k * width + v)] +=
+              through_map * state[spot(j * width + v)] + through_m * rounding(h[j * width + v]);
       }
-    for (int t = 0; t < kC; ++t)
+    for (int t = 0; t < kTokens; ++t)
       for (int k = 0; k < n; ++k) {
-        const double kg = s.kg[at((chunk * kC + t) * n + k)], input = rounded_input(kg);
+        const double kg = s.kg[spot((chunk * kTokens + t) * n + k)], input = rounded_input(kg);
         for (int v = 0; v < width; ++v)
-          next[at(k * width + v)] += square(kg) * noise[at(t * width + v)] + input * square(v_new[t * width + v]);
+          next[spot(k * width + v)] += square(kg) * noise[spot(t * width + v)] + input * square(v_new[t * width + v]);
       }
     state = std::move(next);
   }
@@ -133,7 +134,7 @@ struct Drift {
 /// sum over j of factor[j]^2 * variance[j*width + v], for row t of a product with the state.
 double through(const double* factor, const std::vector<double>& variance, int count, int stride, int offset) {
   double sum = 0;
-  for (int j = 0; j < count; ++j) sum += square(factor[j]) * variance[at(std::int64_t{j} * stride + offset)];
+  for (int j = 0; j < count; ++j) sum += square(factor[j]) * variance[spot(std::int64_t{j} * stride + offset)];
   return sum;
 }
 
@@ -141,24 +142,24 @@ void judge_drift_chunk(const DenseStream& s, const DenseStates& actual, const De
                        int chunk, Judge& judge) {
   const int key_dim = s.key_dim, value_dim = s.value_dim;
   const std::int64_t first = std::int64_t{chunk} * key_dim * value_dim;
-  const double* h = &actual.checkpoints[at(first)];
+  const double* h = &actual.checkpoints[spot(first)];
   std::vector<double> variance = drift.state;
   for (std::size_t i = 0; i < variance.size(); ++i) {
     variance[i] += drift.rounding(h[i]);
     judge.element("checkpoints", first + static_cast<std::int64_t>(i), value_dim, h[i],
-                  expected.checkpoints[at(first) + i], std::sqrt(variance[i]), 0);
+                  expected.checkpoints[spot(first) + i], std::sqrt(variance[i]), 0);
   }
-  for (int t = chunk * kC; t < (chunk + 1) * kC; ++t) {
+  for (int t = chunk * kTokens; t < (chunk + 1) * kTokens; ++t) {
     for (int v = 0; v < value_dim && !expected.v_new.empty(); ++v) {
       const std::int64_t i = std::int64_t{t} * value_dim + v;
-      const double sigma2 = through(&s.w[at(std::int64_t{t} * key_dim)], variance, key_dim, value_dim, v) +
-                            drift.rounding(actual.v_new[at(i)]);
-      judge.element("v_new", i, value_dim, actual.v_new[at(i)], expected.v_new[at(i)], std::sqrt(sigma2), 0);
+      const double sigma2 = through(&s.w[spot(std::int64_t{t} * key_dim)], variance, key_dim, value_dim, v) +
+                            drift.rounding(actual.v_new[spot(i)]);
+      judge.element("v_new", i, value_dim, actual.v_new[spot(i)], expected.v_new[spot(i)], std::sqrt(sigma2), 0);
     }
     for (int k = 0; k < key_dim && !expected.dq.empty() && !actual.dq.empty(); ++k) {
       const std::int64_t i = std::int64_t{t} * key_dim + k;
-      const double sigma2 = through(&s.d_out[at(std::int64_t{t} * value_dim)], variance, value_dim, 1, k * value_dim);
-      judge.element("dq", i, key_dim, actual.dq[at(i)], expected.dq[at(i)], std::sqrt(sigma2), 0);
+      const double sigma2 = through(&s.d_out[spot(std::int64_t{t} * value_dim)], variance, value_dim, 1, k * value_dim);
+      judge.element("dq", i, key_dim, actual.dq[spot(i)], expected.dq[spot(i)], std::sqrt(sigma2), 0);
     }
   }
 }
@@ -172,26 +173,26 @@ DenseVerdict judge_dense_steps(const DenseStream& s, const DenseStates& actual, 
   for (int c = 0; c < s.chunks; ++c) {
     const std::int64_t first = std::int64_t{c} * key_dim * value_dim;
     for (std::size_t i = 0; i < h.size(); ++i) {
-      const double stored = actual.checkpoints[at(first) + i];
+      const double stored = actual.checkpoints[spot(first) + i];
       judge.element("checkpoints", first + static_cast<std::int64_t>(i), value_dim, stored, h[i],
                     std::sqrt(variance[i]), io_spacing(stored, s.io));
     }
     judge_products(s, actual, unit, c, judge);
     std::vector<double> squares(h.size());
     for (std::size_t i = 0; i < h.size(); ++i) {
-      const double decay = s.decay[at(c * key_dim) + i / at(value_dim)];
+      const double decay = s.decay[spot(c * key_dim) + i / spot(value_dim)];
       h[i] *= decay;
       squares[i] = square(h[i]);
       variance[i] = square(decay) * variance[i] + square(2 * 0x1p-24 * h[i]);  // 2^gd is off by at most one ulp
     }
-    for (int t = c * kC; t < (c + 1) * kC; ++t)
+    for (int t = c * kTokens; t < (c + 1) * kTokens; ++t)
       for (int k = 0; k < key_dim; ++k)
         for (int v = 0; v < value_dim; ++v) {
           const double term =
-              s.kg[at(std::int64_t{t} * key_dim + k)] * actual.v_new[at(std::int64_t{t} * value_dim + v)];
-          h[at(k * value_dim + v)] += term, squares[at(k * value_dim + v)] += square(term);
+              s.kg[spot(std::int64_t{t} * key_dim + k)] * actual.v_new[spot(std::int64_t{t} * value_dim + v)];
+          h[spot(k * value_dim + v)] += term, squares[spot(k * value_dim + v)] += square(term);
         }
-    for (std::size_t i = 0; i < h.size(); ++i) variance[i] += fold_variance(unit, kC + 1, h[i], squares[i]);
+    for (std::size_t i = 0; i < h.size(); ++i) variance[i] += fold_variance(unit, kTokens + 1, h[i], squares[i]);
   }
   for (std::size_t i = 0; i < actual.final_state.size(); ++i)
     judge.element("final_state", static_cast<std::int64_t>(i), value_dim, actual.final_state[i], h[i],
@@ -205,8 +206,8 @@ DenseVerdict judge_dense_drift(const DenseStream& s, const DenseStates& actual, 
   Drift drift{s, source, std::vector<double>(s.h0.size())};
   for (int c = 0; c < s.chunks; ++c) {
     judge_drift_chunk(s, actual, expected, drift, c, judge);
-    drift.step(c, &actual.checkpoints[at(std::int64_t{c} * s.key_dim * s.value_dim)],
-               &actual.v_new[at(std::int64_t{c} * kC * s.value_dim)]);
+    drift.step(c, &actual.checkpoints[spot(std::int64_t{c} * s.key_dim * s.value_dim)],
+               &actual.v_new[spot(std::int64_t{c} * kTokens * s.value_dim)]);
   }
   for (std::size_t i = 0; i < actual.final_state.size() && !expected.final_state.empty(); ++i)
     judge.element("final_state", static_cast<std::int64_t>(i), s.value_dim, actual.final_state[i],

@@ -5,7 +5,7 @@ namespace {
 
 constexpr std::string_view kStage = "dense_rescan";
 
-Tensor input(std::string_view name, DType dtype, std::vector<std::int64_t> shape) {
+Tensor dense_input(std::string_view name, DType dtype, std::vector<std::int64_t> shape) {
   return {.name = name, .role = Tensor::Role::input, .dtype = dtype, .shape = std::move(shape)};
 }
 Tensor output(std::string_view name, DType dtype, std::vector<std::int64_t> shape) {
@@ -19,12 +19,12 @@ DenseBuffers::DenseBuffers(const DenseWorkload& d) : workload(d) {
                                   values = {d.batch, d.tokens, d.heads, d.value_dim};
   const std::vector<std::int64_t> state = {d.batch, d.heads, d.key_dim, d.value_dim};
   const bool has_dq = d.dq != DqMode::off;
-  w = input("w", d.io_dtype, keys);
-  kg = input("kg", d.io_dtype, keys);
-  u = input("u", d.io_dtype, values);
-  if (has_dq) d_out = input("do", d.io_dtype, values);
-  g2 = input("g2", DType::f32, keys);
-  if (d.initial_state) h0 = input("h0", DType::f32, state);
+  w = dense_input("w", d.io_dtype, keys);
+  kg = dense_input("kg", d.io_dtype, keys);
+  u = dense_input("u", d.io_dtype, values);
+  if (has_dq) d_out = dense_input("do", d.io_dtype, values);
+  g2 = dense_input("g2", DType::f32, keys);
+  if (d.initial_state) h0 = dense_input("h0", DType::f32, state);
   checkpoints = output("checkpoints", d.io_dtype, {d.batch, d.chunks(), d.heads, d.key_dim, d.value_dim});
   v_new = output("v_new", d.io_dtype, values);
   if (has_dq) dq = output("dq", DType::f32, keys);

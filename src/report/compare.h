@@ -97,6 +97,9 @@ Comparison compare(MergedSide base, MergedSide now, const CompareRules& rules);
 Verdict judge(const Measured& base, const Measured& now, const Limit& limit, const CompareRules& rules,
               std::string& note);
 
+/// Throws UserError unless a comparison has that format.
+void check_comparison_format(std::string_view format);
+
 /// A comparison as text that ends with a line break: table, md, json, junit. Throws UserError for another format.
 std::string render_comparison(const Comparison& comparison, std::string_view format, bool color, bool verbose);
 

@@ -5,6 +5,7 @@
 #include "base/text.h"
 #include "report/compare_text.h"
 #include "report/escape.h"
+#include "report/json_field.h"
 
 namespace sdm {
 namespace {
@@ -22,21 +23,19 @@ Json measured_json(const Measured& side) {
   return {{"value", *side.value}, {"q1", side.q1}, {"q3", side.q3}, {"samples", side.samples}};
 }
 
-Json text(const std::string& value) { return value.empty() ? Json(nullptr) : Json(value); }
-
 Json row_json(const CompareRow& row) {
-  return {{"pass", text(row.pass)},
-          {"stage", text(row.stage)},
-          {"l2", text(row.l2)},
+  return {{"pass", text_or_null(row.pass)},
+          {"stage", text_or_null(row.stage)},
+          {"l2", text_or_null(row.l2)},
           {"metric", name_of(row.metric)},
           {"base", measured_json(row.base)},
           {"new", measured_json(row.now)},
           {"relative_change", row.relative ? Json(*row.relative) : Json(nullptr)},
           {"verdict", name_of(row.verdict)},
-          {"note", text(row.note)}};
+          {"note", text_or_null(row.note)}};
 }
 
-Json case_json(const ComparedCase& c) {
+Json compared_json(const ComparedCase& c) {
   Json rows = Json::array();
   for (const CompareRow& row : c.rows) rows.push_back(row_json(row));
   const auto status = [](bool there, CaseStatus value) { return there ? Json(name_of(value)) : Json(nullptr); };
@@ -45,10 +44,10 @@ Json case_json(const ComparedCase& c) {
           {"base_status", status(c.presence != Presence::added, c.base_status)},
           {"new_status", status(c.presence != Presence::missing, c.new_status)},
           {"comparable", c.comparable},
-          {"reason", text(c.reason)},
+          {"reason", text_or_null(c.reason)},
           {"digests",
            {{"verdict", name_of(c.digests)},
-            {"note", text(c.digest_note)},
+            {"note", text_or_null(c.digest_note)},
             {"tensors", c.tensors},
             {"differing", c.differing},
             {"lost", c.lost}}},
@@ -71,7 +70,7 @@ Json tally_json(const CompareTally& t) {
           {"not_timed", t.not_timed}};
 }
 
-class Suite {
+class ComparisonSuite {
  public:
   enum class Result { passed, failed, skipped };
 
@@ -103,12 +102,12 @@ class Suite {
 };
 
 /// In a gate whatever is open has failed; elsewhere it is skipped.
-Suite::Result open_result(const Comparison& comparison) {
-  return comparison.rules.require_all ? Suite::Result::failed : Suite::Result::skipped;
+ComparisonSuite::Result open_result(const Comparison& comparison) {
+  return comparison.rules.require_all ? ComparisonSuite::Result::failed : ComparisonSuite::Result::skipped;
 }
 
-void add_case(const Comparison& comparison, const ComparedCase& c, Suite& suite) {
-  using Result = Suite::Result;
+void add_case(const Comparison& comparison, const ComparedCase& c, ComparisonSuite& suite) {
+  using Result = ComparisonSuite::Result;
   const Result open = open_result(comparison);
   const std::string notes = join(case_notes(c), "; ");
   if (c.new_status == CaseStatus::failed)
@@ -141,21 +140,21 @@ void add_case(const Comparison& comparison, const ComparedCase& c, Suite& suite)
 
 std::string comparison_json(const Comparison& comparison) {
   Json cases = Json::array();
-  for (const ComparedCase& c : comparison.cases) cases.push_back(case_json(c));
+  for (const ComparedCase& c : comparison.cases) cases.push_back(compared_json(c));
   const Json out = {{"compare_schema", kCompareSchema},
                     {"outcome", name_of(comparison.outcome)},
                     {"base", side_json(comparison.base)},
                     {"new", side_json(comparison.now)},
-                    {"refused", text(comparison.refused)},
+                    {"refused", text_or_null(comparison.refused)},
                     {"tally", tally_json(comparison.tally)},
-                    {"more_samples", text(comparison.more_samples)},
+                    {"more_samples", text_or_null(comparison.more_samples)},
                     {"cases", std::move(cases)}};
   return out.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
 std::string comparison_junit(const Comparison& comparison) {
-  Suite suite;
-  if (!comparison.refused.empty()) suite.add("compare", "device", Suite::Result::failed, comparison.refused);
+  ComparisonSuite suite;
+  if (!comparison.refused.empty()) suite.add("compare", "device", ComparisonSuite::Result::failed, comparison.refused);
   for (const ComparedCase& c : comparison.cases) add_case(comparison, c, suite);
   return suite.document();
 }

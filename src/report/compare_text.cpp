@@ -28,12 +28,7 @@ std::string some_of(const std::vector<std::string>& names, std::size_t most) {
                      names.size() - most);
 }
 
-struct Mark {
-  const char* sign;
-  Ink ink;
-};
-
-Mark mark_of(const ComparedCase& c) {
+Mark compared_mark(const ComparedCase& c) {
   if (c.failed()) return {"✗", Ink::red};
   bool slower = false, open = !c.comparable || !c.lost.empty(), faster = false;
   for (const CompareRow& row : c.rows) {
@@ -47,7 +42,7 @@ Mark mark_of(const ComparedCase& c) {
   return faster ? Mark{"▼", Ink::green} : Mark{"✓", Ink::green};
 }
 
-Ink ink_of(Verdict verdict) {
+Ink verdict_ink(Verdict verdict) {
   switch (verdict) {
     case Verdict::slower: return Ink::red;
     case Verdict::faster: return Ink::green;
@@ -73,7 +68,7 @@ std::string side_line(const MergedSide& side) {
   return fmt::format("{}: {}", some_of(side.files, 4), side.titles.empty() ? "" : side.titles.back());
 }
 
-std::string render_table(const Comparison& comparison, bool color, bool verbose) {
+std::string comparison_table(const Comparison& comparison, bool color, bool verbose) {
   const Paint paint(color);
   std::string out = paint(Ink::dim, one_line(fmt::format("base  {}", side_line(comparison.base)))) + "\n";
   out += paint(Ink::dim, one_line(fmt::format("new   {}", side_line(comparison.now)))) + "\n";
@@ -83,7 +78,7 @@ std::string render_table(const Comparison& comparison, bool color, bool verbose)
   if (!comparison.refused.empty())
     out += paint(Ink::yellow, fmt::format("! {}", one_line(comparison.refused))) + "\n\n";
   for (const ComparedCase& c : comparison.cases) {
-    const Mark mark = mark_of(c);
+    const Mark mark = compared_mark(c);
     std::vector<std::string> phrases = {c.presence == Presence::both && c.comparable ? digest_text(c) : "",
                                         count_text(c)};
     for (const std::string& note : case_notes(c)) phrases.push_back(note);
@@ -98,7 +93,7 @@ std::string render_table(const Comparison& comparison, bool color, bool verbose)
                      {"verdict", Align::left, 0},
                      {"why", Align::left, 0}});
     const auto rows = shown_rows(c, verbose);
-    for (const CompareRow* row : rows) table.add_row(row_cells(*row), ink_of(row->verdict));
+    for (const CompareRow* row : rows) table.add_row(row_cells(*row), verdict_ink(row->verdict));
     if (!rows.empty()) out += table.render(paint, 4) + "\n";
   }
   const Ink ink = comparison.outcome == Outcome::good           ? Ink::green
@@ -111,7 +106,7 @@ std::string render_table(const Comparison& comparison, bool color, bool verbose)
   return out;
 }
 
-std::string render_md(const Comparison& comparison, bool verbose) {
+std::string comparison_md(const Comparison& comparison, bool verbose) {
   std::string out = fmt::format("**{}**\n\nbase {}\n\nnew {}\n\n", markdown_text(verdict_line(comparison)),
                                 markdown_text(side_line(comparison.base)), markdown_text(side_line(comparison.now)));
   if (!comparison.rules.digests_only)
@@ -227,14 +222,19 @@ std::vector<const CompareRow*> shown_rows(const ComparedCase& c, bool everything
   return rows;
 }
 
-std::string render_comparison(const Comparison& comparison, std::string_view format, bool color, bool verbose) {
-  if (format == "table") return render_table(comparison, color, verbose);
-  if (format == "md") return render_md(comparison, verbose);
-  if (format == "json") return comparison_json(comparison);
-  if (format == "junit") return comparison_junit(comparison);
+void check_comparison_format(std::string_view format) {
   const std::vector<std::string> names = {"table", "md", "json", "junit"};
+  if (std::find(names.begin(), names.end(), format) != names.end()) return;
   throw UserError(
       fmt::format("a comparison has no format '{}' (formats: {}){}", format, join(names), did_you_mean(format, names)));
+}
+
+std::string render_comparison(const Comparison& comparison, std::string_view format, bool color, bool verbose) {
+  if (format == "table") return comparison_table(comparison, color, verbose);
+  if (format == "md") return comparison_md(comparison, verbose);
+  if (format == "json") return comparison_json(comparison);
+  check_comparison_format(format);
+  return comparison_junit(comparison);
 }
 
 }  // namespace sdm

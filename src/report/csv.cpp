@@ -30,14 +30,14 @@ std::string line_of(const std::vector<std::string>& fields) {
 }
 
 /// Shortest digits that read back as the same number; empty for what is missing or not finite.
-std::string number(const std::optional<double>& value) {
+std::string number_cell(const std::optional<double>& value) {
   return value && std::isfinite(*value) ? fmt::format("{}", *value) : "";
 }
 
 std::vector<std::string> timing_fields(const TimingRow& row) {
   const SampleStats& time = *row.time;
   const bool measured = !time.samples_us.empty();
-  const auto us = [&](double value) { return measured ? number(value) : ""; };
+  const auto us = [&](double value) { return measured ? number_cell(value) : ""; };
   return {row.is_pass ? "pass" : "stage",
           row.pass,
           row.l2,
@@ -54,11 +54,11 @@ std::vector<std::string> timing_fields(const TimingRow& row) {
           fmt::format("{}", time.samples_us.size()),
           fmt::format("{}", time.throttled),
           time.converged ? "true" : "false",
-          number(row.host_us),
-          number(row.bytes_moved),
-          number(row.flops),
-          number(row.bytes_per_second),
-          number(row.roof_percent)};
+          number_cell(row.host_us),
+          number_cell(row.bytes_moved),
+          number_cell(row.flops),
+          number_cell(row.bytes_per_second),
+          number_cell(row.roof_percent)};
 }
 
 std::vector<std::string> timing_headers() {

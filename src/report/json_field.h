@@ -46,4 +46,9 @@ class JsonField {
   std::string path_;
 };
 
+/// For writing: text that may be missing.
+inline JsonField::Json text_or_null(const std::string& value) {
+  return value.empty() ? JsonField::Json(nullptr) : JsonField::Json(value);
+}
+
 }  // namespace sdm

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "report/json.h"
+#include "report/json_field.h"
 
 namespace sdm {
 namespace {
@@ -22,9 +23,6 @@ Json integer(std::int64_t value) { return fmt::format("{}", value); }
 Json integer(const std::optional<std::uint64_t>& value) {
   return value ? Json(fmt::format("{}", *value)) : Json(nullptr);
 }
-
-/// Text that may be missing.
-Json text(const std::string& value) { return value.empty() ? Json(nullptr) : Json(value); }
 
 Json numbers(const std::vector<double>& values) {
   Json list = Json::array();
@@ -68,14 +66,16 @@ Json stage_json(const StageTiming& stage) {
 Json check_json(const CheckResult& check) {
   return {{"name", check.name},
           {"status", name_of(check.status)},
-          {"detail", text(check.detail)},
-          {"rerun", text(check.rerun)}};
+          {"detail", text_or_null(check.detail)},
+          {"rerun", text_or_null(check.rerun)}};
 }
 
 Json variants_json(const std::map<std::string, ResolvedVariant>& variants) {
   Json out = Json::object();
   for (const auto& [stage, variant] : variants)
-    out[stage] = {{"name", variant.name}, {"launch", text(variant.launch)}, {"guarantee", text(variant.guarantee)}};
+    out[stage] = {{"name", variant.name},
+                  {"launch", text_or_null(variant.launch)},
+                  {"guarantee", text_or_null(variant.guarantee)}};
   return out;
 }
 
@@ -107,7 +107,7 @@ Json determinism_json(const Determinism& determinism) {
             {"variant", row.variant},
             {"chosen", row.chosen},
             {"level", name_of(row.level)},
-            {"reason", text(row.reason)}};
+            {"reason", text_or_null(row.reason)}};
   });
   out["evidence"] = list_json(determinism.evidence, [](const DeterminismEvidence& seen) -> Json {
     return {{"check", seen.check}, {"level", name_of(seen.level)}, {"held", seen.held}};
@@ -131,9 +131,9 @@ Json case_json(const CaseResult& result) {
   Json out = {{"id", result.id}, {"name", result.name}};
   out["params"] = result.params.empty() ? Json::object() : Json(result.params);
   out["status"] = name_of(result.status);
-  out["reason"] = text(result.reason);
-  out["device"] = text(result.device);
-  out["launch"] = text(result.launch);
+  out["reason"] = text_or_null(result.reason);
+  out["device"] = text_or_null(result.device);
+  out["launch"] = text_or_null(result.launch);
   out["geometry"] = std::move(geometry);
   out["variants"] = variants_json(result.variants);
   out["checks"] = list_json(result.checks, check_json);
@@ -150,18 +150,23 @@ Json case_json(const CaseResult& result) {
 }
 
 Json tool_json(const ToolInfo& tool) {
-  return {
-      {"version", tool.version},       {"git_sha", text(tool.git_sha)}, {"dirty", tool.dirty},
-      {"build_type", tool.build_type}, {"compiler", tool.compiler},     {"toolkit", text(tool.toolkit)},
-      {"flags", text(tool.flags)},     {"sm_list", tool.sm_list},       {"contract_version", tool.contract_version}};
+  return {{"version", tool.version},
+          {"git_sha", text_or_null(tool.git_sha)},
+          {"dirty", tool.dirty},
+          {"build_type", tool.build_type},
+          {"compiler", tool.compiler},
+          {"toolkit", text_or_null(tool.toolkit)},
+          {"flags", text_or_null(tool.flags)},
+          {"sm_list", tool.sm_list},
+          {"contract_version", tool.contract_version}};
 }
 
 Json device_json(const DeviceInfo& device) {
   return {{"kind", device.kind},
           {"name", device.name},
-          {"uuid", text(device.uuid)},
-          {"pci_id", text(device.pci_id)},
-          {"driver", text(device.driver)},
+          {"uuid", text_or_null(device.uuid)},
+          {"pci_id", text_or_null(device.pci_id)},
+          {"driver", text_or_null(device.driver)},
           {"compute_capability", number(device.compute_capability)},
           {"multiprocessors", number(device.multiprocessors)},
           {"memory_bytes", integer(device.memory_bytes)},
@@ -184,8 +189,8 @@ Json roof_json(const RoofPoint& point) {
 Json frame_json(const Report& report) {
   Json out = {{"schema", report.schema}, {"tool", tool_json(report.tool)}};
   out["run"] = {{"id", report.run.id},
-                {"started_at", text(report.run.started_at)},
-                {"finished_at", text(report.run.finished_at)},
+                {"started_at", text_or_null(report.run.started_at)},
+                {"finished_at", text_or_null(report.run.finished_at)},
                 {"argv", report.run.argv},
                 {"status", report.run.status}};
   out["environment"] = report.environment.empty() ? Json::object() : Json(report.environment);
@@ -208,7 +213,7 @@ std::string to_json(const Report& report) {
 }
 
 std::string case_to_json_line(const CaseResult& result, const std::string& run_id) {
-  Json out = {{"schema", kResultSchema}, {"run_id", text(run_id)}};
+  Json out = {{"schema", kResultSchema}, {"run_id", text_or_null(run_id)}};
   out.update(case_json(result));
   return dump(out, -1);
 }

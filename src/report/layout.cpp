@@ -11,13 +11,13 @@ namespace {
 
 constexpr std::string_view kGap = "  ";
 
+}  // namespace
+
 std::string repeat(std::string_view piece, std::size_t times) {
   std::string out;
   for (std::size_t i = 0; i < times; ++i) out += piece;
   return out;
 }
-
-}  // namespace
 
 std::string Paint::operator()(Ink ink, std::string_view text) const {
   static constexpr std::string_view codes[] = {"", "1", "2", "32", "31", "33"};

@@ -8,6 +8,14 @@ namespace sdm {
 
 enum class Ink : unsigned char { plain, bold, dim, green, red, yellow };
 
+/// The sign that says how a case or a check ended.
+struct Mark {
+  const char* sign;
+  Ink ink;
+};
+
+std::string repeat(std::string_view piece, std::size_t times);
+
 /// Wraps text in terminal colours, or leaves it as it is.
 class Paint {
  public:

@@ -13,7 +13,7 @@ std::string row_line(const std::vector<std::string>& cells) {
   return out + "\n";
 }
 
-std::string maybe(const std::optional<double>& value, double factor) {
+std::string scaled(const std::optional<double>& value, double factor) {
   return value ? with_thousands(*value * factor, 1) : "";
 }
 
@@ -30,8 +30,8 @@ std::string timings(const CaseResult& result) {
         {row.is_pass ? "**" + label + "**" : label, row.calls ? with_thousands(std::int64_t{*row.calls}) : "",
          measured ? human_microseconds(time.median_us) : "–",
          measured ? fmt::format("{} – {}", human_microseconds(time.q1_us), human_microseconds(time.q3_us)) : "–",
-         measured ? human_microseconds(time.min_us) : "–", maybe(row.bytes_per_second, 1e-9),
-         maybe(row.roof_percent, 1), markdown_text(variant_label(row.variant))});
+         measured ? human_microseconds(time.min_us) : "–", scaled(row.bytes_per_second, 1e-9),
+         scaled(row.roof_percent, 1), markdown_text(variant_label(row.variant))});
   }
   return out + "\n";
 }

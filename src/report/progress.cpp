@@ -18,12 +18,6 @@ double steady_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-std::string repeat(std::string_view piece, std::size_t times) {
-  std::string out;
-  for (std::size_t i = 0; i < times; ++i) out += piece;
-  return out;
-}
-
 Ink ink_of(CaseStatus status) {
   if (status == CaseStatus::ok) return Ink::green;
   return status == CaseStatus::skipped || status == CaseStatus::not_run ? Ink::yellow : Ink::red;

@@ -12,11 +12,6 @@ namespace {
 
 constexpr std::size_t kLineWidth = 110;
 
-struct Mark {
-  const char* sign;
-  Ink ink;
-};
-
 Mark mark_of(CaseStatus status) {
   switch (status) {
     case CaseStatus::ok: return {"✓", Ink::green};

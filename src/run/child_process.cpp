@@ -23,7 +23,7 @@ using Seconds = std::chrono::duration<double>;
 
 constexpr double kInterruptGrace = 5;
 
-[[noreturn]] void fail(const char* what) {
+[[noreturn]] void fail_with_errno(const char* what) {
   throw UserError(fmt::format("cannot start a process: {}: {}", what, std::strerror(errno)));
 }
 
@@ -31,7 +31,7 @@ constexpr double kInterruptGrace = 5;
 class MemoryFile {
  public:
   explicit MemoryFile(const char* name) : descriptor_(::memfd_create(name, MFD_CLOEXEC)) {
-    if (descriptor_ < 0) fail("memfd_create");
+    if (descriptor_ < 0) fail_with_errno("memfd_create");
   }
   ~MemoryFile() { ::close(descriptor_); }
   MemoryFile(const MemoryFile&) = delete;
@@ -43,7 +43,7 @@ class MemoryFile {
     while (!text.empty()) {
       const ssize_t written = ::write(descriptor_, text.data(), text.size());
       if (written < 0 && errno == EINTR) continue;
-      if (written < 0) fail("write");
+      if (written < 0) fail_with_errno("write");
       text.remove_prefix(static_cast<std::size_t>(written));
     }
     ::lseek(descriptor_, 0, SEEK_SET);
@@ -84,11 +84,12 @@ class Child {
     std::vector<std::string> words = task.arguments;
     words.insert(words.begin(), "sdm-bench");
     std::vector<char*> argv;
+    argv.reserve(words.size() + 1);
     for (std::string& word : words) argv.push_back(word.data());
     argv.push_back(nullptr);
     const pid_t parent = ::getpid();
     id_ = ::fork();
-    if (id_ < 0) fail("fork");
+    if (id_ < 0) fail_with_errno("fork");
     if (id_ == 0) become(argv.data(), parent, in.descriptor(), out.descriptor(), err.descriptor());
     ::setpgid(id_, id_);  // on both sides: whoever comes first
   }
@@ -100,7 +101,7 @@ class Child {
     for (auto pause = std::chrono::microseconds(500);; pause = std::min(pause * 2, std::chrono::microseconds(20000))) {
       const pid_t done = ::waitpid(id_, &status, WNOHANG);
       if (done == id_) break;
-      if (done < 0 && errno != EINTR) fail("waitpid");
+      if (done < 0 && errno != EINTR) fail_with_errno("waitpid");
       look_after(outcome);
       std::this_thread::sleep_for(pause);
     }

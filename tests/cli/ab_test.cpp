@@ -1,6 +1,7 @@
 // run --ab and run --calibrate, end to end on the host.
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "tests/cli/compare_support.h"
@@ -47,6 +48,25 @@ TEST_F(AbVerb, TheWorkloadStaysAsItIs) {
   EXPECT_NE(refused.err.find("an A/B changes variants.<stage>=<name> or launch=<mode>"), std::string::npos)
       << refused.err;
   EXPECT_EQ(run("--ab launch=eager --ab launch=graph --ab launch=pdl").exit_code, 2);
+}
+
+TEST_F(AbVerb, IsRefusedBeforeAnythingRuns) {
+  const ToolRun format = run("--ab launch=eager --format csv");
+  EXPECT_EQ(format.exit_code, 2);
+  EXPECT_NE(format.err.find("no format 'csv'"), std::string::npos) << format.err;
+  const ToolRun swept = run("--set 'launch=[\"eager\",\"graph\"]' --ab launch=pdl");
+  EXPECT_EQ(swept.exit_code, 2);
+  EXPECT_NE(swept.err.find("not have the same cases"), std::string::npos) << swept.err;
+  std::ofstream(folder_.file("kept.b.json")) << "kept";
+  const ToolRun exists = run("--ab launch=eager -o " + folder_.file("kept"));
+  EXPECT_EQ(exists.exit_code, 2);
+  EXPECT_NE(exists.err.find("kept.b.json"), std::string::npos) << exists.err;
+}
+
+TEST_F(AbVerb, DryRunNamesTheCases) {
+  const ToolRun dry = run("--ab launch=eager --dry-run");
+  EXPECT_EQ(dry.exit_code, 0) << dry.err;
+  EXPECT_EQ(dry.out, "smoke/raw_bf16\n");
 }
 
 TEST_F(AbVerb, CalibrationStoresTheSpread) {

@@ -87,7 +87,48 @@ TEST(BadCommandLine, FilterWithoutMatch) {
 TEST(BadCommandLine, FilterThatIsNoExpression) {
   expect_refused({"run", config("smoke"), "--filter", "("}, {"regular expression"});
 }
+TEST(BadCommandLine, FilterThatIsEndless) {
+  expect_refused({"run", config("smoke"), "--filter", std::string(30000, '(') + std::string(30000, ')')},
+                 {"60000 characters"});
+}
+TEST(BadCommandLine, NumbersThatAreNone) {
+  for (const char* text : {"nan", "inf", "-1", "0", "1x", "0x1p3"}) {
+    expect_refused({"run", config("smoke"), "--max-determinism-cost", text},
+                   {"--max-determinism-cost", text, "above 0"});
+    expect_refused({"roof", "--seconds", text}, {"--seconds", text, "above 0"});
+  }
+  expect_refused({"compare", "a", "b", "--relative", "nan"}, {"--relative", "'nan'", "from 0"});
+  expect_refused({"compare", "a", "b", "--absolute-us", "-1"}, {"--absolute-us", "'-1'", "from 0"});
+  for (const char* text : {"-1", "1.5", "18446744073709551616"})
+    expect_refused({"run", config("smoke"), "--seed", text}, {"--seed", text, "an integer from 0"});
+}
 TEST(BadCommandLine, ThreadsOutOfRange) { expect_refused({"run", config("smoke"), "--threads", "-1"}, {"--threads"}); }
+
+// Of two flags none may silently do nothing.
+TEST(BadCommandLine, FlagsThatDoNotGoTogether) {
+  const std::vector<std::string> ab = {"--ab", "launch=eager"}, price = {"--max-determinism-cost", "2"},
+                                 geometry = {"--geometry", "tile=8"}, plant = {"--plant", "missed_element"};
+  const std::vector<std::string> isolate = {"--isolate"}, profile = {"--profile"}, calibrate = {"--calibrate"};
+  const std::vector<std::string> no_timing = {"--no-timing"}, no_checks = {"--no-checks"};
+  for (const auto& [one, other] : {std::pair{isolate, profile},
+                                   {ab, isolate},
+                                   {ab, profile},
+                                   {ab, no_timing},
+                                   {ab, calibrate},
+                                   {ab, geometry},
+                                   {ab, plant},
+                                   {ab, price},
+                                   {profile, calibrate},
+                                   {profile, price},
+                                   {profile, plant},
+                                   {no_timing, calibrate},
+                                   {no_checks, price}}) {
+    std::vector<std::string> words = {"run", config("smoke"), "--device", "cpu"};
+    words.insert(words.end(), one.begin(), one.end());
+    words.insert(words.end(), other.begin(), other.end());
+    expect_refused(words, {one[0], other[0], "do not go together"});
+  }
+}
 
 TEST(BadCommandLine, OutputFolderMissing) {
   TempFolder folder;

@@ -18,12 +18,13 @@ std::map<std::string, std::string> digests_of(const Json& report) {
   return digests;
 }
 
-/// Three cases that take a while: the checks repeat many times.
-std::string slow_config(const TempFolder& folder, const std::string& timing = "") {
+/// Three cases that take a while: the checks repeat many times. A sanitizer slows them by itself.
+std::string slow_config(const TempFolder& folder) {
+  const std::string runs = kSanitized ? "30" : "300";
   return folder.file("slow.json", R"({"schema": 1, "name": "slow",
     "workload": {"kind": "sparse", "streams": 2, "tokens": 64, "chunk": 32, "writes": 8, "reads": 8, "head_dim": 64, "slots": 512},
-    "sweep": {"workload.seed": [1, 2, 3]}, "checks": [{"repeat": {"runs": 300}}])" +
-                                      timing + "}");
+    "sweep": {"workload.seed": [1, 2, 3]}, "checks": [{"repeat": {"runs": )" +
+                                      runs + "}}]}");
 }
 
 /// The one child of a process, 0 while there is none.
@@ -69,17 +70,17 @@ TEST(Isolate, EveryCaseOfSmokeComesThrough) {
   for (const Json& c : document.at("cases")) EXPECT_EQ(c.at("status"), "ok") << c.at("reason");
 }
 
+// By SIGABRT: a sanitizer catches SIGSEGV, and may hang over one that comes while it is at work itself.
 TEST(Isolate, ACrashCostsOneCase) {
   TempFolder folder;
   const std::string result = (folder / "result.json").string();
   const Outcome outcome =
-      run_with_a_blow({"run", slow_config(folder), "--device", "cpu", "--isolate", "-o", result}, SIGSEGV);
+      run_with_a_blow({"run", slow_config(folder), "--device", "cpu", "--isolate", "-o", result}, SIGABRT);
   EXPECT_EQ(outcome.code, 5) << outcome.err;
   const Json cases = Json::parse(slurp(result)).at("cases");
   ASSERT_EQ(cases.size(), 3u);
   EXPECT_EQ(cases[0].at("status"), "error");
-  const char* how = kSanitized ? "ABORTING" : "signal 11";  // a sanitizer catches the signal
-  EXPECT_NE(cases[0].at("reason").get<std::string>().find(how), std::string::npos) << cases[0].at("reason");
+  EXPECT_NE(cases[0].at("reason").get<std::string>().find("signal 6"), std::string::npos) << cases[0].at("reason");
   EXPECT_EQ(cases[1].at("status"), "ok");
   EXPECT_EQ(cases[2].at("status"), "ok");
   EXPECT_FALSE(fs::exists(result + ".journal"));
@@ -88,7 +89,7 @@ TEST(Isolate, ACrashCostsOneCase) {
 TEST(Isolate, AHangCostsOneCaseAndItsTimeLimit) {
   TempFolder folder;
   const Outcome outcome = run_with_a_blow({"run", slow_config(folder), "--device", "cpu", "--isolate", "--format",
-                                           "json", "--set", "timing.case_timeout_seconds=20", "--no-timing"},
+                                           "json", "--set", "timing.case_timeout_seconds=300", "--no-timing"},
                                           0);
   EXPECT_EQ(outcome.code, 0) << "within its limit: " << outcome.err;
   const Outcome hung =
@@ -127,12 +128,6 @@ TEST(Isolate, WhatTheChildSaysIsTheReason) {
   const Json c = Json::parse(outcome.out).at("cases")[0];
   EXPECT_EQ(c.at("status"), "error");
   EXPECT_NE(c.at("reason").get<std::string>().find("absent.safetensors"), std::string::npos) << c.at("reason");
-}
-
-TEST(Isolate, DoesNotGoWithAProfiler) {
-  const Outcome outcome = bench({"run", config("smoke"), "--device", "cpu", "--isolate", "--profile"});
-  EXPECT_EQ(outcome.code, 2);
-  EXPECT_NE(outcome.err.find("--profile"), std::string::npos) << outcome.err;
 }
 
 }  // namespace

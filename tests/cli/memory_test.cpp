@@ -48,6 +48,21 @@ TEST(Memory, RunningOutCostsOneCaseIsolated) {
   expect_oom_in_the_middle({"--isolate"});
 }
 
+// A thread's stack takes 8 MB of address space: a thousand do not fit, and those that do leave room for little else.
+TEST(Memory, MoreThreadsThanFitEndNothing) {
+  if (kSanitized) GTEST_SKIP() << "no limit on memory under a sanitizer";
+  TempFolder folder;
+  Process process({"run", folder.file("tiny.json", kTinyConfig), "--device", "cpu", "--threads", "1024", "--no-timing",
+                   "--format", "json", "--quiet"},
+                  {}, [] {
+                    const rlimit limit{2u << 30, 2u << 30};
+                    ::setrlimit(RLIMIT_AS, &limit);
+                  });
+  const Outcome outcome = process.wait();
+  EXPECT_TRUE(outcome.code == 0 || outcome.code == 5) << outcome.code << ": " << outcome.err;
+  EXPECT_EQ(Json::parse(outcome.out).at("run").at("status"), "finished");
+}
+
 /// Resident bytes of a process now.
 std::int64_t resident(pid_t id) {
   std::ifstream file("/proc/" + std::to_string(id) + "/statm");

@@ -84,6 +84,35 @@ TEST(Names, TextThatIsNoUtf8IsRefusedByByteAndLine) {
   EXPECT_NE(outcome.err.find("0xc3"), std::string::npos) << outcome.err;
 }
 
+/// For between single quotes of a shell.
+std::string replaced_quote(std::string text) {
+  for (std::size_t at = 0; (at = text.find('\'', at)) != std::string::npos; at += 4) text.replace(at, 1, "'\\''");
+  return text;
+}
+
+TEST(Names, TheCommandOfAFailedCheckWorksAgain) {
+  TempFolder folder;
+  for (const char* name : {"it's a $config.json", "-dash.json"}) {
+    folder.file(name, kTinyConfig);
+    const auto in_folder = [&](const std::string& command) {
+      const std::string all = "cd '" + (folder / "").string() + "' && " + command + " >out 2>err";
+      const int status = std::system(all.c_str());
+      return WEXITSTATUS(status);
+    };
+    const std::string run =
+        "'" SDM_BENCH_PATH "' run --device cpu --no-timing --plant nan_output --set workload.slots=17";
+    EXPECT_EQ(in_folder(run + " --format json -- '" + replaced_quote(name) + "'"), 1) << slurp(folder / "err");
+    std::string again;
+    const Json report = Json::parse(slurp(folder / "out"));
+    for (const Json& c : report.at("cases"))
+      for (const Json& check : c.at("checks"))
+        if (check.at("status") == "failed") again = check.at("rerun");
+    ASSERT_EQ(again.rfind("sdm-bench run ", 0), 0u) << again;
+    EXPECT_EQ(in_folder("'" SDM_BENCH_PATH "'" + again.substr(9)), 1) << again << "\n" << slurp(folder / "err");
+    EXPECT_NE(slurp(folder / "err").find("[1/1]"), std::string::npos) << slurp(folder / "err");
+  }
+}
+
 /// A locale with a decimal comma, made for the test where the machine has none.
 std::vector<std::string> comma_locale(const TempFolder& folder) {
   const std::string place = (folder / "locales").string();

@@ -103,6 +103,13 @@ TEST_F(AtomicFileTest, FollowsLinksAndWritesDevicesDirectly) {
   write_file(path("link"), "new", true);
   EXPECT_TRUE(fs::is_symlink(path("link")));
   EXPECT_EQ(read_file(path("real")), "new");
+  fs::create_symlink("later", path("early"));  // what it leads to is not there yet
+  EXPECT_EQ(refusal([&] { check_writable(path("early"), false); }), "accepted");
+  write_file(path("early"), "made", false);
+  EXPECT_TRUE(fs::is_symlink(path("early")));
+  EXPECT_EQ(read_file(path("later")), "made");
+  fs::create_symlink("round", path("round"));
+  EXPECT_NE(refusal([&] { check_writable(path("round"), true); }).find("leads nowhere"), std::string::npos);
   EXPECT_EQ(refusal([] { write_file("/dev/null", "x", false); }), "accepted");
   EXPECT_TRUE(fs::is_character_file("/dev/null"));
 }

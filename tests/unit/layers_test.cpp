@@ -128,4 +128,37 @@ TEST(Layers, CudaIsSeenByDeviceCodeOnly) {
   }
 }
 
+/// The functions of a file's anonymous namespaces, told by how they are laid out: from the first column.
+std::vector<std::string> hidden_functions(const fs::path& path) {
+  const std::regex pattern(R"(^[\w\[<][\w:<>,&*\s\[\]]*?[\s&*](\w+)\()");
+  std::ifstream file(path);
+  std::vector<std::string> names;
+  bool hidden = false;
+  std::smatch match;
+  for (std::string line; std::getline(file, line);) {
+    if (line == "namespace {") hidden = true;
+    if (line == "}  // namespace") hidden = false;
+    if (hidden && std::regex_search(line, match, pattern)) names.push_back(match[1]);
+  }
+  return names;
+}
+
+// SDM_UNITY compiles the sources of a folder together. A name that stands twice is then an error at best; at worst one
+// file's overload suits another file's call better.
+TEST(Layers, HiddenFunctionsOfAFolderHaveNamesOfTheirOwn) {
+  std::map<std::string, fs::path> home;  // folder/function -> its file
+  for (const auto& folder : fs::directory_iterator(fs::path(SDM_SOURCE_DIR) / "src")) {
+    if (!folder.is_directory()) continue;
+    for (const auto& entry : fs::directory_iterator(folder)) {
+      if (entry.path().extension() != ".cpp") continue;
+      for (const std::string& name : hidden_functions(entry.path())) {
+        const auto [known, fresh] = home.emplace(folder.path().filename() / name, entry.path());
+        EXPECT_TRUE(fresh || known->second == entry.path())
+            << name << " is in " << known->second << " and " << entry.path();
+      }
+    }
+  }
+  EXPECT_GT(home.size(), 300u) << "the functions were not found";
+}
+
 }  // namespace

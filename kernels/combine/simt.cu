@@ -171,12 +171,6 @@ std::string refuse(const Params& p, const Device&) {
   return device::refuse_tiles(p.dims.chunks(), 1, c, c > d ? c : d);
 }
 
-/// One launch instead of three, where there are enough chunks and vectors fit: 47 us at default on an H200 instead
-/// of 93.
-bool by_chunk(const Params& p, const LaunchContext& context) {
-  const int c = p.dims.chunk, d = p.dims.head_dim;
-  return device::tile_kind(p.dims.chunks(), c, d, device::vectors_fit(c, d), context) == TileKind::wide;
-}
 bool one_tile(const Params& p) { return p.dims.chunk <= device::WideTile::kRows; }
 static_assert(device::WideTile::kColumns == ChunkTile<128>::kColumns);
 int tiles_across(int columns) { return device::ceil_div(columns, device::WideTile::kColumns); }
@@ -198,6 +192,13 @@ device::LaunchShape chunk_shape(const Params& p) {
     });
   }
   return shape;
+}
+/// One launch instead of three, where there are enough chunks, vectors fit and shared memory holds a chunk: 47 us at
+/// default on an H200 instead of 93.
+bool by_chunk(const Params& p, const LaunchContext& context) {
+  const int c = p.dims.chunk, d = p.dims.head_dim;
+  return device::tile_kind(p.dims.chunks(), c, d, device::vectors_fit(c, d), context) == TileKind::wide &&
+         chunk_shape(p).shared_bytes <= context.device.shared_memory_per_block;
 }
 void launch_chunks(const Params& p, const LaunchContext& context) {
   const int column_tiles = tiles_across(p.dims.head_dim);

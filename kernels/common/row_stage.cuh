@@ -6,6 +6,7 @@
 // What it saves is instructions that wait in the memory pipe before the rows of the bank: H200, write at default (a CTA
 // of 512 threads stages 64 rows of 512 bytes a step), 64 steps: 506 us by cp.async, 458 by bulk copies.
 #include "kernels/common/async_copy.cuh"
+#include "kernels/common/copy_engine.cuh"
 
 namespace sdm::device {
 
@@ -22,7 +23,7 @@ class RowStage {
   /// Called by the whole CTA; a barrier of the CTA must follow before the first start(). `barrier`: 8 bytes of shared
   /// memory of its own. `engine`: use the copy engine (where the GPU has one).
   __device__ __forceinline__ RowStage(std::uint64_t* barrier, bool engine)
-      : barrier_(static_cast<std::uint32_t>(__cvta_generic_to_shared(barrier))), engine_(engine) {
+      : barrier_(shared_address(barrier)), engine_(engine) {
 #if __CUDA_ARCH__ >= 900
     if (engine_ && threadIdx.x == 0)
       asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;\n\tfence.mbarrier_init.release.cluster;" ::"r"(barrier_)
@@ -38,18 +39,14 @@ class RowStage {
 #if __CUDA_ARCH__ >= 900
     const int lane = static_cast<int>(threadIdx.x) % 32, warp = static_cast<int>(threadIdx.x) / 32;
     const int warps = static_cast<int>(blockDim.x) / 32, bytes = block.columns * 4;
-    if (threadIdx.x == 0)
-      asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier_), "r"(block.count * bytes)
-                   : "memory");
+    if (threadIdx.x == 0) arrive_expecting(barrier_, block.count * bytes);
     // Ordinary accesses to the target, and ordinary writes of the rows that this CTA has seen, come before the
     // engine's.
-    asm volatile("fence.proxy.async;" ::: "memory");
+    fence_all_for_engines();
 #pragma unroll 1
     for (int row = lane * warps + warp; row < block.count; row += 32 * warps)
-      asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
-                       static_cast<std::uint32_t>(__cvta_generic_to_shared(block.shared + row * block.stride))),
-                   "l"(block.rows + std::int64_t{row} * block.pitch), "r"(bytes), "r"(barrier_)
-                   : "memory");
+      load_bytes(shared_address(block.shared + row * block.stride), block.rows + std::int64_t{row} * block.pitch, bytes,
+                 barrier_);
 #endif
   }
   /// The rows have come. Called by the whole CTA once for every start().
@@ -57,12 +54,7 @@ class RowStage {
   __device__ __forceinline__ void wait() {
 #if __CUDA_ARCH__ >= 900
     if (kVector && engine_) {
-      std::uint32_t done = 0;
-      while (done == 0)
-        asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
-                     : "=r"(done)
-                     : "r"(barrier_), "r"(parity_)
-                     : "memory");
+      device::wait(barrier_, static_cast<int>(parity_));
       parity_ ^= 1u;
       return;
     }

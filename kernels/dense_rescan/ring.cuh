@@ -2,10 +2,10 @@
 // What the wgmma and the tcgen05 variant share: the division of a stream's work over CTAs and warpgroups, the ring of
 // stages that a feeding warpgroup keeps full, and the parts of a chunk's walk that do not touch accumulators. Device
 // code for sm_90 and newer.
-#include "kernels/dense_rescan/copy_engine.cuh"
 #include "kernels/dense_rescan/layout.h"
 #include "kernels/dense_rescan/mma.cuh"
 #include "kernels/dense_rescan/shape.h"
+#include "kernels/dense_rescan/tensor_boxes.cuh"
 #include "kernels/dense_rescan/tensor_maps.h"
 #include "numerics/exp2.h"
 

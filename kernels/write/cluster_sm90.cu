@@ -12,9 +12,6 @@ constexpr int kDepth = 8;
 constexpr int kMostCtas = 16;
 static_assert(kDepth == 8, "two 16-byte messages a lane group and peer");
 
-__device__ __forceinline__ std::uint32_t shared_address(const void* p) {
-  return static_cast<std::uint32_t>(__cvta_generic_to_shared(p));
-}
 /// The same shared-memory address in another CTA of the cluster.
 __device__ __forceinline__ std::uint32_t at_peer(std::uint32_t address, int peer) {
   std::uint32_t remote;
@@ -59,10 +56,7 @@ struct ClusterExchange {
     const std::uint32_t arrived = area + 8 * (call & 1);
     const std::uint32_t rows = area + 16 + 4 * ((call & 1) * buffer_words(ctas, kGroups) + lane / S::kLanes * kDepth);
     __syncwarp();  // every lane has read the previous call's maxima
-    if (lane == 0)
-      asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(arrived),
-                   "r"(4 * buffer_words(ctas, kGroups))
-                   : "memory");
+    if (lane == 0) device::arrive_expecting(arrived, 4 * buffer_words(ctas, kGroups));
     const int half = 4 * (lane & 1);  // even lanes send rows 0..3, odd ones rows 4..7; a pair of lanes serves a peer
     const std::uint32_t word0 = __shfl_sync(~0u, amax, half, kDepth), word1 = __shfl_sync(~0u, amax, half + 1, kDepth);
     const std::uint32_t word2 = __shfl_sync(~0u, amax, half + 2, kDepth);
@@ -109,11 +103,10 @@ __global__ void __launch_bounds__(32 * kMaxWarps, 1)
   auto* tables = reinterpret_cast<Record*>(tokens + token_floats<S>(p.dims.chunk));
   const auto* area =
       reinterpret_cast<const unsigned char*>(tables + kTableRecords * warps) + warp * exchange_bytes(ctas, kGroups);
-  const ClusterExchange<S> exchange{shared_address(area)};
+  const ClusterExchange<S> exchange{device::shared_address(area)};
   if (threadIdx.x % 32 == 0) {
-    for (int i = 0; i < 2; ++i)
-      asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(exchange.area + 8 * i) : "memory");
-    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+    for (int i = 0; i < 2; ++i) device::init_barrier(exchange.area + 8 * i, 1);
+    device::fence_barrier_init();
   }
   cluster_barrier();
   walk(p, cut, tokens, GroupBatch<S, kSave, kDepth, ClusterExchange<S>>{exchange});

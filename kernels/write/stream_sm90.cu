@@ -12,11 +12,6 @@ constexpr int kDepth = 8;
 constexpr int kStageBytes =
     2 * kDepth * 32 * 16;  // of a warp: two buffers, so that packing need not wait for the last store
 
-__device__ __forceinline__ void bulk_store(void* to, std::uint32_t from, int bytes) {
-  asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to), "r"(from), "r"(bytes)
-               : "memory");
-}
-
 __device__ __forceinline__ void store_shared(std::uint32_t to, const uint4& x) {
   asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(x.x), "r"(x.y), "r"(x.z), "r"(x.w) : "memory");
 }
@@ -48,15 +43,14 @@ struct StreamBatch {
       uint4 base[kDepth];
       load_rows(v, at, base);
       ready();
-      asm volatile("cp.async.bulk.wait_group.read 1;" ::
-                       : "memory");  // the buffer's own last store; the other may go on
+      device::wait_stores_read<1>();  // the buffer's own last store; the other may go on
       __syncwarp();
 #pragma unroll
       for (int j = 0; j < kDepth; ++j)
         if (at.first(j) && v.width > 0) store_shared(packed(j), base[j]);
     }
     send(v, at.ordinal + 1, __popc(at.firsts), buffer, row_bytes);
-    asm volatile("cp.async.bulk.commit_group;" ::: "memory");  // every lane counts one group a call
+    device::commit_stores();  // every lane counts one group a call
 #pragma unroll
     for (int j = 0; j < kDepth; ++j) {
       uint4 base{0, 0, 0, 0};  // the lane's own bytes again: cheaper than 32 registers
@@ -69,13 +63,13 @@ struct StreamBatch {
   __device__ __forceinline__ void send(const LaneView<S>& v, int ordinal, int rows, std::uint32_t buffer,
                                        int row_bytes) {
     const int lane = static_cast<int>(threadIdx.x) % S::kLanes;
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+    device::fence_for_engines();
     __syncwarp();
     auto* to = row_at(v.saved - 16 * lane, ordinal, v.saved_row_bytes);
     if (row_bytes == static_cast<int>(v.saved_row_bytes)) {
-      if (lane == 0 && rows > 0) bulk_store(to, buffer, rows * row_bytes);
+      if (lane == 0 && rows > 0) device::store_bytes(to, buffer, rows * row_bytes);
     } else if (lane < rows) {
-      bulk_store(row_at(to, lane, v.saved_row_bytes), buffer + lane * row_bytes, row_bytes);
+      device::store_bytes(row_at(to, lane, v.saved_row_bytes), buffer + lane * row_bytes, row_bytes);
     }
   }
 };
@@ -88,10 +82,9 @@ __global__ void __launch_bounds__(32 * kMaxWarps, 1)
   auto* stages = reinterpret_cast<unsigned char*>(reinterpret_cast<Record*>(tokens + token_floats<S>(p.dims.chunk)) +
                                                   kTableRecords * blockDim.x / 32);
   const int warp = static_cast<int>(threadIdx.x) / 32, group = static_cast<int>(threadIdx.x) % 32 / S::kLanes;
-  const auto stage = static_cast<std::uint32_t>(
-      __cvta_generic_to_shared(stages + warp * kStageBytes + group * kDepth * S::kLanes * 16));
+  const std::uint32_t stage = device::shared_address(stages + warp * kStageBytes + group * kDepth * S::kLanes * 16);
   walk(p, cut, tokens, StreamBatch<S>{stage});
-  asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");  // shared memory must outlive the stores' reads
+  device::wait_stores_read();  // shared memory must outlive the stores' reads
 }
 
 // --- launchers -------------------------------------------------------------------------------------------------------

@@ -5,15 +5,10 @@
 
 namespace sdm::device {
 
-/// 32 records of a chunk in the warp's table in shared memory, with the window's FIRST and LAST bits.
+/// FIRST and LAST bits of a window of 32 records.
 struct RecordWindow {
-  const Record* table;
   unsigned first = 0, last = 0;
   int count = 0;  ///< valid positions of the window
-
-  __device__ __forceinline__ bool is_first(int i) const { return ((first >> (i & 31)) & 1u) != 0; }
-  /// A group ends at position i, which lies below `end`.
-  __device__ __forceinline__ bool ends_at(int i, int end) const { return i < end && ((last >> (i & 31)) & 1u) != 0; }
 };
 
 /// The lane's record of window `w`; positions past the valid ones are not read and hold zeros.
@@ -29,7 +24,7 @@ __device__ __forceinline__ RecordWindow record_window(Record* table, const uint4
   const unsigned first = __ballot_sync(~0u, (record.x & kFirst) != 0);
   const unsigned last = __ballot_sync(~0u, (record.x & kLast) != 0);
   __syncwarp();
-  return {table, first, last, valid - 32 * w < 32 ? valid - 32 * w : 32};
+  return {first, last, valid - 32 * w < 32 ? valid - 32 * w : 32};
 }
 
 }  // namespace sdm::device

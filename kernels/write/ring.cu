@@ -191,9 +191,9 @@ std::string describe_launch(const Params& p, const LaunchContext& context) {
 const Variant<Params> ring{
     .name = "ring",
     .why = "base rows through a shared-memory ring: rows in flight without registers",
-    // Rows that begin inside a 32-byte sector: H200, small120 (240 bytes), not saving 401 us against 501 for direct,
-    // saving raw 537 against 684, fp8 521 against 617. Rows of whole sectors: default raw 559 against 486, flag64 3693
-    // against 3653.
+    // Rows that begin inside a 32-byte sector: H200, small120 (240 bytes), not saving 401 us against 486 for direct,
+    // saving raw 537 against 684 and fp8 521 against 617 (both of an earlier form of direct). Rows of whole sectors:
+    // default raw 559 against 486, flag64 3693 against 3653.
     .suits = [](const Params& p,
                 const Device&) { return static_cast<std::size_t>(p.dims.head_dim) * size_of(p.bank.dtype) % 32 != 0; },
     .refuse = refuse,

@@ -141,7 +141,7 @@ StreamResults stream_results(SparseSession& session) {
   add("the final bank", b.bank);
   session.run(Pass::backward);
   for (const Tensor* tensor : {&b.reading, &b.delta_v, &b.d_k, &b.d_q, &b.d_v, &b.d_beta, &b.d_g, &b.grad})
-    add(tensor->name, *tensor);
+    if (tensor->present()) add(tensor->name, *tensor);
   return results;
 }
 

@@ -161,15 +161,15 @@ read_grad::Params read_grad(const SparseBuffers& s) {
 }
 
 reduce::Params reduce(const SparseBuffers& s) {
-  const auto job = [](const Tensor& planes, const Tensor& sum, reduce::Factor factor) {
-    return reduce::Job{planes_or(planes, sum), f32(sum),
-                       planes.present() ? static_cast<std::int32_t>(planes.shape[0]) : 1,
-                       static_cast<std::int32_t>(sum.shape[2]), factor};
+  const auto job = [](const Tensor& planes, const Tensor& sum, std::int32_t entries, reduce::Factor factor) {
+    const std::int32_t count = planes.present() ? static_cast<std::int32_t>(planes.shape[0]) : 1;
+    return reduce::Job{planes_or(planes, sum), f32(sum), count, entries, factor};
   };
   return {.dims = s.dims,
-          .jobs = {job(s.d_kw_planes, s.d_kw, reduce::Factor::minus_beta),
-                   job(s.d_decay_planes, s.d_decay, reduce::Factor::record_c),
-                   job(s.d_ww_planes, s.d_ww, reduce::Factor::none), job(s.d_qw_planes, s.d_qw, reduce::Factor::none)},
+          .jobs = {job(s.d_kw_planes, s.d_kw, s.dims.writes, reduce::Factor::minus_beta),
+                   job(s.d_decay_planes, s.d_decay, s.dims.writes, reduce::Factor::record_c),
+                   job(s.d_ww_planes, s.d_ww, s.dims.writes, reduce::Factor::none),
+                   job(s.d_qw_planes, s.d_qw, s.dims.reads, reduce::Factor::none)},
           .beta = f32(s.beta),
           .undo_record = s.undo_record.as<Record>(),
           .position = s.writes.position.as<std::int32_t>()};

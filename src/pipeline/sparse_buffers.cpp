@@ -60,6 +60,38 @@ void add_snapshot(SparseBuffers& s, std::int64_t n_chunks) {
   if (quantized) s.snapshot_scale = {"snapshot_scale", stage, Role::sparse, DType::f32, {n_chunks, rows / n_chunks}, 0};
 }
 
+/// What the backward alone reads and makes.
+void add_backward(SparseBuffers& s) {
+  const SparseWorkload& w = s.workload;
+  const std::int64_t n = s.dims.chunks(), c = w.chunk, slices = slice_count(w.head_dim);
+  const Shape by_write{n, c, w.writes}, by_read{n, c, w.reads}, by_column{n, c, w.head_dim}, square{n, c, c};
+  s.d_reading = input("d_reading", DType::f32, by_column);
+  s.grad.shape = {w.rows(), w.head_dim};
+  s.u = made_by("combine_grad", "u", by_column);
+  s.base_dva = made_by("combine_grad", "base_dva", by_column);
+  s.d_dv_w = made_by("gather_grad", "d_dv_w", by_column);
+  s.d_dva = made_by("mix_grad", "d_dva", by_column);
+  s.d_ww_planes = planes("gather_grad", "d_ww_planes", s.dot_shape.planes, by_write);
+  s.d_kw_planes = planes("undo", "d_kw_planes", slices, by_write);
+  s.d_decay_planes = planes("undo", "d_decay_planes", slices, by_write);
+  s.d_qw_planes = planes("read_grad", "d_qw_planes", slices, by_read);
+  s.d_ww = made_by(s.dot_shape.planes > 1 ? "reduce" : "gather_grad", "d_ww", by_write);
+  s.d_kw = made_by(slices > 1 ? "reduce" : "undo", "d_kw", by_write);
+  s.d_decay = made_by(slices > 1 ? "reduce" : "undo", "d_decay", by_write);
+  s.d_qw = made_by(slices > 1 ? "reduce" : "read_grad", "d_qw", by_read);
+  s.dm = made_by("parameter_gradients", "dm", square);
+  s.dqk = made_by("parameter_gradients", "dqk", square);
+  s.d_log_k = made_by("parameter_gradients", "d_log_k", by_write);
+  s.d_rex = made_by("parameter_gradients", "d_rex", by_write);
+  s.d_log_q = made_by("parameter_gradients", "d_log_q", by_read);
+  s.d_gate = made_by("parameter_gradients", "d_gate", w.gate == Gate::token ? by_write : Shape{});
+  s.d_k = made_by("parameter_gradients", "d_k", by_write);
+  s.d_q = made_by("parameter_gradients", "d_q", by_read);
+  s.d_v = made_by("parameter_gradients", "d_v", by_column);
+  s.d_beta = made_by("parameter_gradients", "d_beta", Shape{n, c});
+  s.d_g = made_by("parameter_gradients", "d_g", s.g.shape);
+}
+
 }  // namespace
 
 SparseBuffers::SparseBuffers(const SparseWorkload& w) : workload(w), dims(dims_of(w)) {
@@ -78,9 +110,8 @@ SparseBuffers::SparseBuffers(const SparseWorkload& w) : workload(w), dims(dims_o
   g = input("g", DType::f32, by_gate);
   v = input("v", DType::f32, by_column);
   beta = input("beta", DType::f32, by_token);
-  d_reading = input("d_reading", DType::f32, by_column);
   bank = {"bank", "", Role::state, w.bank_dtype, {w.rows(), d}};
-  grad = {"grad", "", Role::state, w.grad_dtype, {w.rows(), d}};
+  grad = {"grad", "", Role::state, w.grad_dtype, {}};
 
   add_groups(*this, n);
   log_k = made_by("decay_sums", "log_k", by_write);
@@ -104,30 +135,7 @@ SparseBuffers::SparseBuffers(const SparseWorkload& w) : workload(w), dims(dims_o
   delta_v = made_by("mix", "delta_v", by_column);
   reading = made_by("mix", "reading", by_column);
   add_snapshot(*this, n);
-  u = made_by("combine_grad", "u", by_column);
-  base_dva = made_by("combine_grad", "base_dva", by_column);
-  d_dv_w = made_by("gather_grad", "d_dv_w", by_column);
-  d_dva = made_by("mix_grad", "d_dva", by_column);
-  const std::int64_t slices = slice_count(w.head_dim);
-  d_ww_planes = planes("gather_grad", "d_ww_planes", dot_shape.planes, by_write);
-  d_kw_planes = planes("undo", "d_kw_planes", slices, by_write);
-  d_decay_planes = planes("undo", "d_decay_planes", slices, by_write);
-  d_qw_planes = planes("read_grad", "d_qw_planes", slices, by_read);
-  d_ww = made_by(dot_shape.planes > 1 ? "reduce" : "gather_grad", "d_ww", by_write);
-  d_kw = made_by(slices > 1 ? "reduce" : "undo", "d_kw", by_write);
-  d_decay = made_by(slices > 1 ? "reduce" : "undo", "d_decay", by_write);
-  d_qw = made_by(slices > 1 ? "reduce" : "read_grad", "d_qw", by_read);
-  dm = made_by("parameter_gradients", "dm", square);
-  dqk = made_by("parameter_gradients", "dqk", square);
-  d_log_k = made_by("parameter_gradients", "d_log_k", by_write);
-  d_rex = made_by("parameter_gradients", "d_rex", by_write);
-  d_log_q = made_by("parameter_gradients", "d_log_q", by_read);
-  d_gate = made_by("parameter_gradients", "d_gate", w.gate == Gate::token ? by_write : Shape{});
-  d_k = made_by("parameter_gradients", "d_k", by_write);
-  d_q = made_by("parameter_gradients", "d_q", by_read);
-  d_v = made_by("parameter_gradients", "d_v", by_column);
-  d_beta = made_by("parameter_gradients", "d_beta", by_token);
-  d_g = made_by("parameter_gradients", "d_g", by_gate);
+  if (w.snapshot != SnapshotFormat::none) add_backward(*this);
 }
 
 std::vector<Tensor*> SparseBuffers::tensors() {

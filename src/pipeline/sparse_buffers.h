@@ -8,7 +8,7 @@
 namespace sdm {
 
 /// Every array of the sparse pipeline, named, with extents. N = steps*P chunks, time-major. Absent tensors have no
-/// shape.
+/// shape: without a snapshot all that the backward alone reads or makes.
 struct SparseBuffers {
   explicit SparseBuffers(const SparseWorkload& workload);
 

@@ -106,7 +106,7 @@ void SparseSession::load_inputs() {
   upload(buffers_.g, inputs_.g);
   upload(buffers_.v, inputs_.v);
   upload(buffers_.beta, inputs_.beta);
-  upload(buffers_.d_reading, inputs_.d_reading);
+  if (has_backward()) upload(buffers_.d_reading, inputs_.d_reading);
 }
 
 void SparseSession::initial_bank(BankKind kind, std::int64_t first, std::int64_t count, void* out) const {
@@ -148,7 +148,7 @@ void SparseSession::generate_bank(const Tensor& tensor, BankKind kind) {
 
 void SparseSession::restore_banks() {
   load_bank(buffers_.bank, BankKind::memory);
-  load_bank(buffers_.grad, BankKind::gradient);
+  if (has_backward()) load_bank(buffers_.grad, BankKind::gradient);
 }
 
 void SparseSession::restore(std::uint8_t poison) {

@@ -45,6 +45,16 @@ TEST(Run, SmokeHoldsAndItsResultIsComplete) {
   }
 }
 
+TEST(Run, AForwardAloneHoldsUnderEveryCheck) {
+  const Json report = run_to_json({config("smoke"), "--filter", "raw_bf16", "--set", "workload.snapshot=none", "--set",
+                                   R"(checks=["guards","bank_restored","repeat","oracle","invariance","disturbed"])"});
+  const Json& c = report.at("cases").at(0);
+  EXPECT_EQ(c.at("status"), "ok") << c.dump(1);
+  EXPECT_FALSE(c.at("digests").contains("undo"));
+  for (const Json& check : c.at("checks"))
+    EXPECT_EQ(check.at("status"), check.at("name") == "bank_restored" ? "skipped" : "passed") << check.dump();
+}
+
 TEST(Run, TimesPassesAndStages) {
   TempFolder folder;
   const Json report = run_to_json({folder.file("tiny.json", kTinyConfig)});

@@ -29,6 +29,9 @@ struct Device {
   std::size_t shared_memory_per_multiprocessor = 0;
   std::size_t l2_bytes = 0;
   bool force_portable = false;  ///< refuse architecture-specific variants, to test the portable ones on a new GPU
+
+  /// Bulk copies by the copy engine, and dependent launch: compute capability 9.0 and newer.
+  bool has_copy_engine() const { return compute_capability >= 90 && !force_portable; }
 };
 
 /// Launch geometry asked for by a check; 0 leaves the variant's own rule. Bits never depend on it.

@@ -49,9 +49,10 @@ class RowStage {
                  barrier_);
 #endif
   }
-  /// The rows have come. Called by the whole CTA once for every start().
+  /// The rows have come. Called by the whole CTA once for every start(). `newer`: groups of asynchronous copies that
+  /// this thread has begun since; without the engine they stay on their way.
   template <bool kVector>
-  __device__ __forceinline__ void wait() {
+  __device__ __forceinline__ void wait(int newer = 0) {
 #if __CUDA_ARCH__ >= 900
     if (kVector && engine_) {
       device::wait(barrier_, static_cast<int>(parity_));
@@ -59,7 +60,7 @@ class RowStage {
       return;
     }
 #endif
-    wait_copies_but<0>();
+    wait_copies_but(newer);
     __syncthreads();
   }
 

@@ -2,10 +2,11 @@
 // The row walk of undo and read_grad: a warp owns the groups that begin in a tile of sorted positions, for one column
 // slice, lane l holding columns 4l .. 4l+3. The groups' rows come through a ring in shared memory, `units` units of
 // kWalkUnit positions ahead (cp.async; a lane reads back only what it copied itself, so the ring needs no barrier).
-// Token rows of the slice are staged once per CTA. Device code only.
+// The CTA's slices of the token rows are staged once (row_stage.cuh). Device code only.
 #include "kernels/common/async_copy.cuh"
 #include "kernels/common/launch.h"
 #include "kernels/common/quads.cuh"
+#include "kernels/common/row_stage.cuh"
 #include "kernels/common/row_walk.h"
 
 namespace sdm::device {
@@ -40,23 +41,28 @@ struct WalkPlace {
   }
 };
 
+/// The token rows' stage of a CTA whose shared memory begins at `memory`.
+__device__ __forceinline__ RowStage walk_stage(uint4* memory, const WalkShape& shape) {
+  return {reinterpret_cast<std::uint64_t*>(memory), shape.engine};
+}
+
 /// A CTA's shared memory, see walk_shared_bytes.
 struct WalkMemory {
-  float* tokens;  ///< [chunk, stride] where staged; the group's slices one after the other, this is the warp's
-  float* zeros;   ///< a quad
+  float* tokens;  ///< [chunk, group * stride] where staged: the slices of a token side by side, as in memory
+  float* zeros;   ///< a quad, zeroed here
   float* beta;    ///< [chunk]
   Record* records;
   std::uint8_t* ring;
 
   __device__ WalkMemory(uint4* memory, const WalkShape& shape, int chunk, int slot_bytes, const WalkPlace& place) {
-    tokens = reinterpret_cast<float*>(memory);
+    tokens = reinterpret_cast<float*>(memory + kStageBarrierBytes / sizeof(uint4));
     zeros = tokens + walk_token_floats(shape, chunk, place.group);
     beta = zeros + 4;
     auto* rest = reinterpret_cast<std::uint8_t*>(tokens + walk_header_floats(shape, chunk, place.group));
     const int ring_bytes = walk_ring_bytes(shape.units, slot_bytes);
     records = reinterpret_cast<Record*>(rest) + place.warp * kWalkRecords;
     ring = rest + static_cast<int>(sizeof(Record)) * kWalkRecords * shape.warps + place.warp * ring_bytes;
-    tokens += place.in_group * chunk * shape.stride;
+    if (threadIdx.x < 4) zeros[threadIdx.x] = 0.0f;
   }
 };
 
@@ -131,6 +137,13 @@ __device__ __forceinline__ int first_ordinal(const Record* records, const Window
   return windows[window].groups_before + __popc(__ballot_sync(0xffffffffu, first));
 }
 
+/// The CTA's slices of `tokens` token rows. `rows`: [chunk, D].
+__device__ __forceinline__ RowBlock token_block(const float* rows, int tokens, int head_dim, const WalkPlace& place,
+                                                const WalkMemory& memory, const WalkShape& shape) {
+  const int stride = place.group * shape.stride, begin = (place.slice - place.in_group) * shape.stride;
+  return {memory.tokens, rows + begin, tokens, min(stride, head_dim - begin), head_dim, stride};
+}
+
 /// A lane's quads of the chunk's token rows, from shared or global memory. Columns past the slice are +0.
 template <bool kVector>
 struct TokenRows {
@@ -141,30 +154,21 @@ struct TokenRows {
   int columns;
   bool staged;
 
-  /// `rows`: [chunk, D]. Starts the copies of `tokens` rows (a barrier must follow them).
-  __device__ TokenRows(const float* rows, int tokens, int head_dim, const ColumnSlice& slice, const WalkPlace& place,
+  /// `rows`: [chunk, D].
+  __device__ TokenRows(const float* rows, int head_dim, const ColumnSlice& slice, const WalkPlace& place,
                        const WalkMemory& memory, const WalkShape& shape)
-      : row_bytes(static_cast<std::uint32_t>(head_dim) * 4u),
+      : global_quad(rows + slice.begin + 4 * place.lane),
+        row_bytes(static_cast<std::uint32_t>(head_dim) * 4u),
         columns(quad_columns(slice, place.lane)),
         staged(shape.staged) {
-    shared_quad = columns > 0 ? memory.tokens + 4 * place.lane : memory.zeros;
-    shared_stride = columns > 0 ? static_cast<std::uint32_t>(shape.stride) * 4u : 0u;
-    global_quad = rows + slice.begin + 4 * place.lane;
-    if (threadIdx.x < 4) memory.zeros[threadIdx.x] = 0.0f;
-    if (staged && columns > 0)
-      for (int token = place.rank; token < tokens; token += shape.warps / place.group)
-        stage(token, memory.tokens + 4 * place.lane + token * shape.stride);
-    commit_copies();
+    shared_quad = columns > 0 ? memory.tokens + place.in_group * shape.stride + 4 * place.lane : memory.zeros;
+    shared_stride = columns > 0 ? static_cast<std::uint32_t>(place.group * shape.stride) * 4u : 0u;
   }
   /// The quads of a unit's tokens.
   __device__ void load(const Record (&record)[kWalkUnit], float (&x)[kWalkUnit][4]) const {
     if (staged) {
 #pragma unroll
-      for (int i = 0; i < kWalkUnit; ++i) {
-        const auto token = static_cast<std::uint32_t>(token_of(record[i].payload));
-        const auto* quad = reinterpret_cast<const std::uint8_t*>(shared_quad) + token * shared_stride;
-        widen_quad(*reinterpret_cast<const uint4*>(quad), x[i]);
-      }
+      for (int i = 0; i < kWalkUnit; ++i) load_shared(token_of(record[i].payload), x[i]);
     } else {
 #pragma unroll
       for (int i = 0; i < kWalkUnit; ++i) load_global(token_of(record[i].payload), x[i]);
@@ -172,15 +176,13 @@ struct TokenRows {
   }
 
  private:
-  __device__ void stage(int token, float* target) const {
-    if constexpr (kVector) {
-      copy_async<16>(target, row_at(global_quad, token, row_bytes));
-    } else {
-      float x[4];
-      load_global(token, x);
+  __device__ void load_shared(int token, float (&x)[4]) const {
+    const auto* quad =
+        reinterpret_cast<const std::uint8_t*>(shared_quad) + static_cast<std::uint32_t>(token) * shared_stride;
+    widen_quad(*reinterpret_cast<const uint4*>(quad), x);
+    if constexpr (!kVector)
 #pragma unroll
-      for (int i = 0; i < 4; ++i) target[i] = x[i];
-    }
+      for (int i = 0; i < 4; ++i) x[i] = i < columns ? x[i] : 0.0f;
   }
   __device__ void load_global(int token, float (&x)[4]) const {
     const float* quad = row_at(global_quad, token, row_bytes);
@@ -220,10 +222,10 @@ __device__ __forceinline__ void fill_cell(std::uint8_t* cell, const std::uint8_t
 }
 
 /// The walk itself. Body: issue(payload, slot index, ring slot) starts the copies of a group's rows into a ring slot;
-/// consume(records, ring slot) handles the unit whose rows lie in ring slots from that one on. Every thread of the CTA
-/// calls this once, after it has started (and committed as one group) its share of the token rows.
-template <typename Body>
-__device__ __forceinline__ void walk_rows(Body& body, RecordFeed& feed, int units) {
+/// consume(records, ring slot) handles the unit whose rows lie in ring slots from that one on. ready() is called by
+/// every thread of the CTA once the first rows are on their way; after it and a barrier the token rows are there.
+template <typename Body, typename Ready>
+__device__ __forceinline__ void walk_rows(Body& body, RecordFeed& feed, int units, Ready&& ready) {
   int ahead = feed.begin();
   const auto issue_unit = [&](int slot) {
     feed.reach(ahead);
@@ -239,7 +241,7 @@ __device__ __forceinline__ void walk_rows(Body& body, RecordFeed& feed, int unit
     ahead += kWalkUnit;
   };
   for (int unit = 0; unit < units; ++unit) issue_unit(unit * kWalkUnit);
-  wait_copies_but(units);  // this thread's token rows are there, and with the barrier everyone's
+  ready();
   __syncthreads();
   int slot = 0;
   for (int position = feed.begin(); position < feed.stop(); position += kWalkUnit) {

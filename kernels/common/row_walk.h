@@ -68,9 +68,10 @@ struct WalkShape {
   int parts = 1;  ///< CTAs per (stream, slice group)
   int tile = 0;
   int slices = 1;
-  int group = 1;       ///< neighbouring slices that a CTA walks: 1, 2 or 4; divides slices and warps
-  int stride = 0;      ///< columns of a slice's token rows in shared memory, a multiple of 4
-  bool staged = true;  ///< token rows in shared memory; else read through L1
+  int group = 1;        ///< neighbouring slices that a CTA walks: 1, 2 or 4; divides slices and warps
+  int stride = 0;       ///< columns of a slice's token rows in shared memory, a multiple of 4
+  bool staged = true;   ///< token rows in shared memory; else read through L1
+  bool engine = false;  ///< the copy engine brings them
   std::size_t shared_bytes = 0;
 
   int slice_groups() const { return slices / group; }
@@ -88,7 +89,9 @@ struct WalkNeeds {
   int group = 1;  ///< slices that a CTA had better walk together
 };
 
-/// Per-CTA shared memory: token rows, a quad of zeros, one float per token, then per warp its records and its ring.
+/// Per-CTA shared memory: the barrier of the token rows' stage, token rows, a quad of zeros, one float per token, then
+/// per warp its records and its ring.
+inline constexpr std::size_t kStageBarrierBytes = 16;
 /// `group`: the shape's, by value so that a kernel of single slices may pass a constant 1.
 SDM_HD int walk_token_floats(const WalkShape& shape, int chunk, int group) {
   return shape.staged ? group * chunk * shape.stride : 0;
@@ -101,7 +104,7 @@ inline std::size_t walk_shared_bytes(const WalkShape& shape, const WalkNeeds& ne
   const auto header = static_cast<std::size_t>(walk_header_floats(shape, needs.chunk, shape.group)) * sizeof(float);
   const auto per_warp =
       kWalkRecords * sizeof(Record) + static_cast<std::size_t>(walk_ring_bytes(shape.units, needs.slot_bytes));
-  return header + static_cast<std::size_t>(shape.warps) * per_warp;
+  return kStageBarrierBytes + header + static_cast<std::size_t>(shape.warps) * per_warp;
 }
 
 /// Slices that a CTA had better walk together where a slice's edges cut sectors of 32 bytes: the neighbour finds the
@@ -164,7 +167,7 @@ inline int choose_parts(const WalkShape& shape, const WalkNeeds& needs, int mult
 inline constexpr int kLongestTile = 128;
 
 inline WalkShape choose_walk(const WalkNeeds& needs, const LaunchContext& context) {
-  WalkShape shape{.slices = needs.slices, .stride = needs.stride};
+  WalkShape shape{.slices = needs.slices, .stride = needs.stride, .engine = context.device.has_copy_engine()};
   choose_ring(shape, needs, context);
   if (context.geometry.tile > 0) {
     shape.tile = (context.geometry.tile + kWalkUnit - 1) / kWalkUnit * kWalkUnit;
@@ -185,7 +188,10 @@ inline std::string describe(const WalkShape& shape) {
   return "tiles of " + std::to_string(shape.tile) + " positions, " + std::to_string(shape.warps) + " warps, " +
          std::to_string(shape.units * kWalkUnit) + " rows in flight per warp, " + std::to_string(shape.parts) +
          " CTAs per stream and " + (shape.group > 1 ? std::to_string(shape.group) + " slices" : "slice") +
-         ", token rows " + (shape.staged ? "in shared memory" : "through L1");
+         ", token rows " +
+         (!shape.staged  ? "through L1"
+          : shape.engine ? "in shared memory by the copy engine"
+                         : "in shared memory");
 }
 
 }  // namespace sdm

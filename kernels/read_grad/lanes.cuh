@@ -129,15 +129,20 @@ __global__ void __launch_bounds__(device::kWalkThreads<kVector>, 1) walk_kernel(
   const int positions = p.dims.read_positions();
   const device::WalkPlace place(p.dims, p.step, valid, shape, kGrouped ? shape.group : 1);
   const device::WalkMemory shared(memory, shape, p.dims.chunk, Lanes::kSlotBytes, place);
-  device::RecordFeed feed(p.record + place.chunk * positions, shared.records, place,
-                          valid);  // older than the last launch
+  device::RowStage stage = device::walk_stage(memory, shape);
+  __syncthreads();
+  // Token rows and records are older than the previous launch.
+  const float* d_reading = p.d_reading + place.chunk * p.dims.chunk * p.dims.head_dim;
+  if (shape.staged)
+    stage.start<kVector>(device::token_block(d_reading, tokens_here, p.dims.head_dim, place, shared, shape));
+  device::RecordFeed feed(p.record + place.chunk * positions, shared.records, place, valid);
+  const ColumnSlice slice = row_slice(p.dims.head_dim, place.slice);
+  Lanes lanes(p, place, slice, {d_reading, p.dims.head_dim, slice, place, shared, shape}, shared, shape.units);
   device::wait_for_previous_grid();
   device::allow_next_grid();
-  const ColumnSlice slice = row_slice(p.dims.head_dim, place.slice);
-  const device::TokenRows<kVector> tokens(p.d_reading + place.chunk * p.dims.chunk * p.dims.head_dim, tokens_here,
-                                          p.dims.head_dim, slice, place, shared, shape);
-  Lanes lanes(p, place, slice, tokens, shared, shape.units);
-  device::walk_rows(lanes, feed, shape.units);
+  device::walk_rows(lanes, feed, shape.units, [&] {
+    if (shape.staged) stage.wait<kVector>(shape.units);
+  });
   if constexpr (kDots)
     device::clear_padding(p.d_qw_planes + (place.slice * p.dims.chunks() + place.chunk) * positions, valid, positions,
                           place, shape);

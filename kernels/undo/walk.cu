@@ -17,20 +17,26 @@ __global__ void __launch_bounds__(kWalkThreads<kVector>, 1) walk_kernel(const Pa
   const int positions = p.dims.write_positions();
   const WalkPlace place(p.dims, p.step, valid, shape, kGrouped ? shape.group : 1);
   const WalkMemory shared(memory, shape, p.dims.chunk, Lanes::kSlotBytes, place);
-  // Records, windows and beta are older than the previous launch.
+  RowStage stage = walk_stage(memory, shape);
+  // Records, windows, beta and the rows are older than the previous launch, which made the token rows.
   const Record* records = p.record + place.chunk * positions;
   RecordFeed feed(records, shared.records, place, valid);
   const int ordinal = first_ordinal(records, p.window + place.chunk * window_count(positions), place);
   for (int token = static_cast<int>(threadIdx.x); token < p.dims.valid_tokens(p.step);
        token += static_cast<int>(blockDim.x))
     shared.beta[token] = p.beta[place.chunk * p.dims.chunk + token];
-  wait_for_previous_grid();
-  allow_next_grid();
+  __syncthreads();
   const ColumnSlice slice = undo_slice(p.dims.head_dim, place.slice);
-  const TokenRows<kVector> tokens(p.d_dva + place.chunk * p.dims.chunk * p.dims.head_dim, p.dims.valid_tokens(p.step),
-                                  p.dims.head_dim, slice, place, shared, shape);
-  Lanes lanes(p, place, slice, ordinal, tokens, shared, shape.units);
-  walk_rows(lanes, feed, shape.units);
+  const float* d_dva = p.d_dva + place.chunk * p.dims.chunk * p.dims.head_dim;
+  Lanes lanes(p, place, slice, ordinal, {d_dva, p.dims.head_dim, slice, place, shared, shape}, shared, shape.units);
+  walk_rows(lanes, feed, shape.units, [&] {
+    wait_for_previous_grid();
+    allow_next_grid();
+    if (!shape.staged) return;
+    stage.template start<kVector>(
+        token_block(d_dva, p.dims.valid_tokens(p.step), p.dims.head_dim, place, shared, shape));
+    stage.template wait<kVector>();
+  });
   const std::int64_t plane = (place.slice * p.dims.chunks() + place.chunk) * positions;
   clear_padding(p.d_kw_planes + plane, valid, positions, place, shape);
   clear_padding(p.d_decay_planes + plane, valid, positions, place, shape);

@@ -64,7 +64,7 @@ inline WalkShape walk_shape(const Params& p, const LaunchContext& context, int c
   const int windows = device::ceil_div(p.dims.valid_tokens(p.step) * p.dims.writes, 32);
   const int multiprocessors = filled * std::max(1, context.device.multiprocessors);  // places for CTAs
   Cut cut;
-  cut.engine = context.device.compute_capability >= 90 && !context.device.force_portable;
+  cut.engine = context.device.has_copy_engine();
   if (part > 0)
     while ((lanes >> cut.unit_shift) > part) ++cut.unit_shift;
   if (asked.tile > 0)

@@ -41,23 +41,20 @@ struct WalkPlace {
   }
 };
 
-/// The token rows' stage of a CTA whose shared memory begins at `memory`.
-__device__ __forceinline__ RowStage walk_stage(uint4* memory, const WalkShape& shape) {
-  return {reinterpret_cast<std::uint64_t*>(memory), shape.engine};
-}
-
 /// A CTA's shared memory, see walk_shared_bytes.
 struct WalkMemory {
-  float* tokens;  ///< [chunk, group * stride] where staged: the slices of a token side by side, as in memory
-  float* zeros;   ///< a quad, zeroed here
-  float* beta;    ///< [chunk]
+  float* tokens;           ///< [chunk, group * stride] where staged: the slices of a token side by side, as in memory
+  float* zeros;            ///< a quad, zeroed here
+  std::uint64_t* barrier;  ///< of the token rows' stage
+  float* beta;             ///< [chunk]
   Record* records;
   std::uint8_t* ring;
 
   __device__ WalkMemory(uint4* memory, const WalkShape& shape, int chunk, int slot_bytes, const WalkPlace& place) {
-    tokens = reinterpret_cast<float*>(memory + kStageBarrierBytes / sizeof(uint4));
+    tokens = reinterpret_cast<float*>(memory);
     zeros = tokens + walk_token_floats(shape, chunk, place.group);
-    beta = zeros + 4;
+    barrier = reinterpret_cast<std::uint64_t*>(zeros + 4);
+    beta = zeros + 8;
     auto* rest = reinterpret_cast<std::uint8_t*>(tokens + walk_header_floats(shape, chunk, place.group));
     const int ring_bytes = walk_ring_bytes(shape.units, slot_bytes);
     records = reinterpret_cast<Record*>(rest) + place.warp * kWalkRecords;

@@ -89,22 +89,21 @@ struct WalkNeeds {
   int group = 1;  ///< slices that a CTA had better walk together
 };
 
-/// Per-CTA shared memory: the barrier of the token rows' stage, token rows, a quad of zeros, one float per token, then
-/// per warp its records and its ring.
-inline constexpr std::size_t kStageBarrierBytes = 16;
+/// Per-CTA shared memory: token rows, a quad of zeros, 16 bytes for the barrier of the token rows' stage, one float per
+/// token, then per warp its records and its ring.
 /// `group`: the shape's, by value so that a kernel of single slices may pass a constant 1.
 SDM_HD int walk_token_floats(const WalkShape& shape, int chunk, int group) {
   return shape.staged ? group * chunk * shape.stride : 0;
 }
 SDM_HD int walk_header_floats(const WalkShape& shape, int chunk, int group) {
-  return walk_token_floats(shape, chunk, group) + 4 + (chunk + 3) / 4 * 4;
+  return walk_token_floats(shape, chunk, group) + 8 + (chunk + 3) / 4 * 4;
 }
 SDM_HD int walk_ring_bytes(int units, int slot_bytes) { return units * kWalkUnit * kLanes * slot_bytes; }
 inline std::size_t walk_shared_bytes(const WalkShape& shape, const WalkNeeds& needs) {
   const auto header = static_cast<std::size_t>(walk_header_floats(shape, needs.chunk, shape.group)) * sizeof(float);
   const auto per_warp =
       kWalkRecords * sizeof(Record) + static_cast<std::size_t>(walk_ring_bytes(shape.units, needs.slot_bytes));
-  return kStageBarrierBytes + header + static_cast<std::size_t>(shape.warps) * per_warp;
+  return header + static_cast<std::size_t>(shape.warps) * per_warp;
 }
 
 /// Slices that a CTA had better walk together where a slice's edges cut sectors of 32 bytes: the neighbour finds the

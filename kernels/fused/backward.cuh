@@ -100,7 +100,7 @@ __device__ __forceinline__ void mix_grad_phase(const BackwardArgs& a, const Team
 /// undo's walk_kernel for the team's (stream, slice, part)s of one step.
 template <typename F>
 __device__ __forceinline__ void undo_phase(const BackwardArgs& a, const Team& team, int step, uint4* memory,
-                                           device::RowStage& stage, WaitOnce wait) {
+                                           WaitOnce wait) {
   using Lanes = undo::UndoLanes<typename F::G, typename F::B, F::kCode, true>;
   const Dims& d = a.dims;
   const undo::Params& p = a.undo;
@@ -119,11 +119,9 @@ __device__ __forceinline__ void undo_phase(const BackwardArgs& a, const Team& te
     wait();
     const ColumnSlice slice = undo_slice(d.head_dim, place.slice);
     const float* d_dva = p.d_dva + place.chunk * d.chunk * d.head_dim;
-    if (shape.staged) stage.start<true>(device::token_block(d_dva, tokens_here, d.head_dim, place, shared, shape));
+    if (shape.staged) device::copy_rows(device::token_block(d_dva, tokens_here, d.head_dim, place, shared, shape));
     Lanes lanes(p, place, slice, ordinal, {d_dva, d.head_dim, slice, place, shared, shape}, shared, shape.units);
-    device::walk_rows(lanes, feed, shape.units, [&] {
-      if (shape.staged) stage.wait<true>(shape.units);
-    });
+    device::walk_rows(lanes, feed, shape.units, [&] { device::wait_copies_but(shape.units); });  // token rows
     const std::int64_t plane = (place.slice * d.chunks() + place.chunk) * positions;
     device::clear_padding(p.d_kw_planes + plane, valid, positions, place, shape);
     device::clear_padding(p.d_decay_planes + plane, valid, positions, place, shape);
@@ -134,7 +132,7 @@ __device__ __forceinline__ void undo_phase(const BackwardArgs& a, const Team& te
 /// read_grad's walk_kernel (with dots) for the team's (stream, slice, part)s of one step.
 template <typename F>
 __device__ __forceinline__ void read_grad_phase(const BackwardArgs& a, const Team& team, int step, uint4* memory,
-                                                device::RowStage& stage, WaitOnce wait) {
+                                                WaitOnce wait) {
   using Lanes = read_grad::ReadLanes<typename F::G, typename F::B, true, true>;
   const Dims& d = a.dims;
   const read_grad::Params& p = a.read_grad;
@@ -145,15 +143,13 @@ __device__ __forceinline__ void read_grad_phase(const BackwardArgs& a, const Tea
     if (item != team.rank) __syncthreads();  // the shared memory of the item before has been read
     const device::WalkPlace place(first_chunk, item, valid, shape);
     const device::WalkMemory shared(memory, shape, d.chunk, Lanes::kSlotBytes, place);
-    const float* d_reading = p.d_reading + place.chunk * d.chunk * d.head_dim;  // an input: before the wait
-    if (shape.staged) stage.start<true>(device::token_block(d_reading, tokens_here, d.head_dim, place, shared, shape));
     device::RecordFeed feed(p.record + place.chunk * positions, shared.records, place, valid);
     const ColumnSlice slice = row_slice(d.head_dim, place.slice);
+    const float* d_reading = p.d_reading + place.chunk * d.chunk * d.head_dim;  // an input: before the wait
+    if (shape.staged) device::copy_rows(device::token_block(d_reading, tokens_here, d.head_dim, place, shared, shape));
     Lanes lanes(p, place, slice, {d_reading, d.head_dim, slice, place, shared, shape}, shared, shape.units);
     wait();
-    device::walk_rows(lanes, feed, shape.units, [&] {
-      if (shape.staged) stage.wait<true>(shape.units);
-    });
+    device::walk_rows(lanes, feed, shape.units, [&] { device::wait_copies_but(shape.units); });  // token rows
     device::clear_padding(p.d_qw_planes + (place.slice * d.chunks() + place.chunk) * positions, valid, positions, place,
                           shape);
   }
@@ -163,18 +159,16 @@ __device__ __forceinline__ void read_grad_phase(const BackwardArgs& a, const Tea
 template <typename F>
 __global__ void __launch_bounds__(kThreads, kCtasPerMultiprocessor)
     backward_kernel(const __grid_constant__ BackwardArgs a) {
-  extern __shared__ uint4 memory[];
-  uint4* const shared = memory + kStageBarrierBytes / sizeof(uint4);
-  device::RowStage stage = device::walk_stage(memory, a.undo_walk);
+  extern __shared__ uint4 shared[];
   const Team team(a.team, a.dims.streams, a.counters);
   for (int step = a.dims.steps - 1, round = 0; step >= 0; --step, ++round) {
     gather_grad_phase<F>(a, team, step, reinterpret_cast<float*>(shared), WaitOnce{team, kReadGrad, team.size * round});
     team.arrive(kGatherGrad);
     mix_grad_phase(a, team, step, shared, WaitOnce{team, kGatherGrad, team.size * (round + 1)});
     team.arrive(kMixGrad);
-    undo_phase<F>(a, team, step, memory, stage, WaitOnce{team, kMixGrad, team.size * (round + 1)});
+    undo_phase<F>(a, team, step, shared, WaitOnce{team, kMixGrad, team.size * (round + 1)});
     team.arrive(kUndo);
-    read_grad_phase<F>(a, team, step, memory, stage, WaitOnce{team, kUndo, team.size * (round + 1)});
+    read_grad_phase<F>(a, team, step, shared, WaitOnce{team, kUndo, team.size * (round + 1)});
     team.arrive(kReadGrad);
   }
 }

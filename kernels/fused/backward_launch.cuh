@@ -13,7 +13,7 @@ BackwardArgs backward_args(const Backward& pass, const LaunchContext& context) {
   LaunchContext own = context;
   own.geometry = {};  // a row plan of kThreads
   const RowPlan plan = rows::plan_of(bind_step(pass.gather_grad, 0), own);
-  const Device share = share_of(context.device, ctas_wanted(context));
+  const std::size_t limit = shared_limit(context.device, ctas_wanted(context));
   BackwardArgs args{};
   args.dims = dims;
   args.team = teams_of(dims, context);
@@ -22,8 +22,8 @@ BackwardArgs backward_args(const Backward& pass, const LaunchContext& context) {
   args.mix_grad = pass.mix_grad;
   args.undo = pass.undo;
   args.read_grad = pass.read_grad;
-  args.undo_walk = cut_walk(undo_needs(dims, F::kUndoBytes), args.team, share);
-  args.read_walk = cut_walk(read_needs(dims, F::kReadBytes), args.team, share);
+  args.undo_walk = cut_walk(undo_needs(dims, F::kUndoBytes), args.team, limit);
+  args.read_walk = cut_walk(read_needs(dims, F::kReadBytes), args.team, limit);
   return args;
 }
 
@@ -31,9 +31,8 @@ template <typename F>
 std::string run_backward(const Backward& pass, const LaunchContext& context, Action action) {
   const BackwardArgs args = backward_args<F>(pass, context);
   const std::size_t bytes =
-      std::max({kStageBarrierBytes + args.gather_grad.plan.shared_bytes(), args.undo_walk.shared_bytes,
-                args.read_walk.shared_bytes,
-                kStageBarrierBytes + sizeof(device::TileMemory<MixTile, device::Triangle::transposed, 1>)});
+      std::max({args.gather_grad.plan.shared_bytes(), args.undo_walk.shared_bytes, args.read_walk.shared_bytes,
+                sizeof(device::TileMemory<MixTile, device::Triangle::transposed, 1>)});
   const device::LaunchShape shape = shape_of(args.team, bytes);
   if (action == Action::refuse_residency) return refuse_residency(backward_kernel<F>, shape, context.device);
   if (action == Action::describe) return describe(args.team);

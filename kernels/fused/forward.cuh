@@ -152,8 +152,8 @@ __device__ __forceinline__ void write_range(const ForwardArgs& a, std::int64_t c
   const int stop = min(((valid + 31) / 32) << a.cut.unit_shift, begin + a.cut.units_per_range);
   const auto start = [&] {
     wait();
-    stage.start<true>(write::token_block<S>(tokens, p.delta_v + chunk * d.chunk * d.head_dim, valid_tokens, d.head_dim,
-                                            block_column));
+    stage.start<true, true>(write::token_block<S>(tokens, p.delta_v + chunk * d.chunk * d.head_dim, valid_tokens,
+                                                  d.head_dim, block_column));
   };
   bool staged = false;
   const auto ready = [&] {

@@ -42,11 +42,11 @@ void dispatch_form(const Forward& pass, int columns, Body&& body) {
 template <typename T>
 std::string run_forward(const Forward& pass, const LaunchContext& context, Action action) {
   const Dims& dims = pass.gather.dims;
-  const int columns = write_columns(dims, share_of(context.device, ctas_wanted(context)).shared_memory_per_block);
+  const int columns = write_columns(dims, shared_limit(context.device, ctas_wanted(context)));
   const ForwardArgs args = forward_args(pass, context, columns);
   const std::size_t bytes =
-      std::max({kStageBarrierBytes + args.gather.plan.shared_bytes(), write_shared_bytes(dims, columns),
-                kStageBarrierBytes + sizeof(device::TileMemory<MixTile, device::Triangle::lower, 1>)});
+      std::max({kBarrierBytes + args.gather.plan.shared_bytes(), write_shared_bytes(dims, columns),
+                kBarrierBytes + sizeof(device::TileMemory<MixTile, device::Triangle::lower, 1>)});
   const device::LaunchShape shape = shape_of(args.team, bytes);
   std::string text;
   dispatch_form<T>(pass, columns, [&]<typename Form>() {

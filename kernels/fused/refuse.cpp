@@ -40,7 +40,7 @@ std::string refuse(const Forward& pass, const Device& device) {
   if (std::string reason = refuse_row_plan(dims, pass.gather.groups, std::max(dims.writes, dims.reads));
       !reason.empty())
     return reason;
-  const std::size_t limit = share_of(device, kCtasPerMultiprocessor).shared_memory_per_block;
+  const std::size_t limit = shared_limit(device, kCtasPerMultiprocessor);
   const int columns = write_columns(dims, limit);
   if (write_shared_bytes(dims, columns) > limit)
     return "write keeps 64 columns of a chunk's token rows in shared memory (" +
@@ -65,11 +65,11 @@ std::string refuse(const Backward& pass, const Device& device) {
   if (quantizes(pass.undo.snapshot.format) && (bank != DType::bf16 || grad != DType::bf16))
     return "it rolls back to fp8 and int4 snapshots where bank and gradient are bf16; other types need another mode";
   constexpr int kWidestSlot = 32;  // gradient and bank rows of f32
-  const Device share = share_of(device, kCtasPerMultiprocessor);
-  const WalkShape walk = cut_walk(undo_needs(dims, kWidestSlot), TeamShape{}, share);
-  if (walk.warps < kWarps || walk.shared_bytes > share.shared_memory_per_block)
-    return "the rows in flight of " + std::to_string(kWarps) + " warps do not fit " +
-           std::to_string(share.shared_memory_per_block) + " bytes of shared memory";
+  const std::size_t limit = shared_limit(device, kCtasPerMultiprocessor);
+  const WalkShape walk = cut_walk(undo_needs(dims, kWidestSlot), TeamShape{}, limit);
+  if (walk.warps < kWarps || walk.shared_bytes > limit)
+    return "the rows in flight of " + std::to_string(kWarps) + " warps do not fit " + std::to_string(limit) +
+           " bytes of shared memory";
   return "";
 }
 

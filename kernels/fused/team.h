@@ -46,12 +46,10 @@ inline int useful_ctas(const Dims& dims) {
   return slice_count(dims.head_dim) * ((positions + kWarps * kWalkUnit - 1) / (kWarps * kWalkUnit));
 }
 
-/// The device with the shared memory per block that a CTA may take, so that `per_multiprocessor` of them fit; each also
-/// costs a reserved KiB.
-inline Device share_of(Device device, int per_multiprocessor) {
+/// Shared memory that a CTA may take, so that `per_multiprocessor` of them fit; each also costs a reserved KiB.
+inline std::size_t shared_limit(const Device& device, int per_multiprocessor) {
   const std::size_t share = device.shared_memory_per_multiprocessor / static_cast<std::size_t>(per_multiprocessor);
-  device.shared_memory_per_block = std::min(device.shared_memory_per_block, share - std::min<std::size_t>(share, 1024));
-  return device;
+  return std::min(device.shared_memory_per_block, share - std::min<std::size_t>(share, 1024));
 }
 
 /// write: a column block of a stream is cut into `ranges`; a range is `units_per_range` units, a unit is one of the
@@ -72,11 +70,13 @@ inline WriteCut cut_write(const Dims& dims, const TeamShape& team, int columns, 
   return cut;
 }
 
-/// Shared memory of write: the barrier of the token rows' stage, a block of the chunk's token rows with the 16 bytes
-/// that follow it in a launch of write itself, and two tables of 32 records for every warp.
+/// What lies before the shared memory of the phases: the barrier of the token rows' stage.
+inline constexpr std::size_t kBarrierBytes = 16;
+/// Shared memory of write: that barrier, a block of the chunk's token rows with the 16 bytes that follow it in a launch
+/// of write itself, and two tables of 32 records for every warp.
 inline std::size_t write_shared_bytes(const Dims& dims, int columns) {
-  return kStageBarrierBytes + sizeof(float) * static_cast<std::size_t>(dims.chunk) * static_cast<std::size_t>(columns) +
-         16 + sizeof(Record) * 64 * kWarps;
+  return kBarrierBytes + sizeof(float) * static_cast<std::size_t>(dims.chunk) * static_cast<std::size_t>(columns) + 16 +
+         sizeof(Record) * 64 * kWarps;
 }
 /// Columns of a CTA of write: 128 where rows are wider than 64 and as many fit, else 64.
 inline int write_columns(const Dims& dims, std::size_t limit) {
@@ -102,12 +102,12 @@ inline WalkNeeds read_needs(const Dims& dims, int slot_bytes) {
           .most_warps = kWarps};
 }
 
-/// undo and read_grad: the row walk by CTAs of kWarps warps. `share`: see share_of;
-/// shape.warps is less than kWarps where it does not fit.
-inline WalkShape cut_walk(const WalkNeeds& needs, const TeamShape& team, const Device& share) {
+/// undo and read_grad: the row walk by CTAs of kWarps warps, with shared memory up to `limit`; shape.warps is less than
+/// kWarps where it does not fit.
+inline WalkShape cut_walk(const WalkNeeds& needs, const TeamShape& team, std::size_t limit) {
   LaunchContext context;
-  context.device = share;
-  WalkShape shape{.slices = needs.slices, .stride = needs.stride, .engine = share.has_copy_engine()};
+  context.device.shared_memory_per_block = limit;
+  WalkShape shape{.slices = needs.slices, .stride = needs.stride};
   choose_ring(shape, needs, context);
   shape.parts = std::max(1, team.ctas / (team.streams * needs.slices));
   const auto rounded = [](int positions) { return std::max(1, (positions + kWalkUnit - 1) / kWalkUnit) * kWalkUnit; };

@@ -129,7 +129,7 @@ __global__ void __launch_bounds__(device::kWalkThreads<kVector>, 1) walk_kernel(
   const int positions = p.dims.read_positions();
   const device::WalkPlace place(p.dims, p.step, valid, shape, kGrouped ? shape.group : 1);
   const device::WalkMemory shared(memory, shape, p.dims.chunk, Lanes::kSlotBytes, place);
-  device::RowStage stage = device::walk_stage(memory, shape);
+  device::RowStage stage(shared.barrier, shape.engine);
   __syncthreads();
   // Token rows and records are older than the previous launch.
   const float* d_reading = p.d_reading + place.chunk * p.dims.chunk * p.dims.head_dim;

@@ -17,8 +17,9 @@ __global__ void __launch_bounds__(kWalkThreads<kVector>, 1) walk_kernel(const Pa
   const int positions = p.dims.write_positions();
   const WalkPlace place(p.dims, p.step, valid, shape, kGrouped ? shape.group : 1);
   const WalkMemory shared(memory, shape, p.dims.chunk, Lanes::kSlotBytes, place);
-  RowStage stage = walk_stage(memory, shape);
-  // Records, windows, beta and the rows are older than the previous launch, which made the token rows.
+  RowStage stage(shared.barrier, shape.engine);
+  // Records, windows, beta and the rows are older than the previous launch, which made the token rows: the first rows
+  // are on their way before the wait for it (H200: f32_128 1,292 us to 1,190, small120 962 to 931, default 760 to 740).
   const Record* records = p.record + place.chunk * positions;
   RecordFeed feed(records, shared.records, place, valid);
   const int ordinal = first_ordinal(records, p.window + place.chunk * window_count(positions), place);

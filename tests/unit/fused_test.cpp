@@ -81,11 +81,11 @@ TEST(FusedWrite, RangesCoverAllUnitsOnce) {
     std::mt19937 random(seed);
     const Dims dims = random_dims(random);
     const TeamShape team = choose_teams(dims.streams, 264, useful_ctas(dims));
-    const int columns = write_columns(dims, share_of(h200(), kCtasPerMultiprocessor).shared_memory_per_block);
+    const int columns = write_columns(dims, shared_limit(h200(), kCtasPerMultiprocessor));
     const int lanes = columns / (random() % 2 == 0 ? 8 : 4);
     const WriteCut cut = cut_write(dims, team, columns, lanes);
     EXPECT_GE(cut.blocks * columns, dims.head_dim);
-    EXPECT_LE(write_shared_bytes(dims, columns), share_of(h200(), kCtasPerMultiprocessor).shared_memory_per_block);
+    EXPECT_LE(write_shared_bytes(dims, columns), shared_limit(h200(), kCtasPerMultiprocessor));
     const int units = ((dims.write_positions() + 31) / 32) << cut.unit_shift;
     EXPECT_GE(cut.ranges * cut.units_per_range, units);
     EXPECT_EQ(lanes >> cut.unit_shift, kWritePart) << "a lane group's part of a window is one batch";
@@ -98,14 +98,14 @@ TEST(FusedWalk, TilesCoverAllPositionsWithinSharedMemory) {
     std::mt19937 random(seed);
     const Dims dims = random_dims(random);
     const TeamShape team = choose_teams(dims.streams, 264, useful_ctas(dims));
-    const Device share = share_of(h200(), kCtasPerMultiprocessor);
+    const std::size_t limit = shared_limit(h200(), kCtasPerMultiprocessor);
     for (const int slot_bytes : {16, 24, 32}) {
       const WalkNeeds needs = undo_needs(dims, slot_bytes);
-      const WalkShape shape = cut_walk(needs, team, share);
+      const WalkShape shape = cut_walk(needs, team, limit);
       EXPECT_EQ(shape.warps, kWarps);
       EXPECT_EQ(shape.tile % kWalkUnit, 0);
       EXPECT_GE(shape.parts * shape.tile * kWarps, needs.valid);
-      EXPECT_LE(walk_shared_bytes(shape, needs), share.shared_memory_per_block);
+      EXPECT_LE(walk_shared_bytes(shape, needs), limit);
       EXPECT_EQ(walk_shared_bytes(shape, needs), shape.shared_bytes);
     }
   }

@@ -27,7 +27,7 @@ __device__ __forceinline__ std::uint64_t nanoseconds() {
 /// A wait that takes this long is a defect (or a machine that stopped): the kernel traps rather than hang. Steps take
 /// microseconds to milliseconds; another process may hold the GPU for seconds.
 inline constexpr std::uint64_t kWatchdogNanoseconds = 20'000'000'000ull;
-/// A build without NDEBUG gives up after so many polls of one wait, a second or two, with a message that names the CTA.
+/// A build without NDEBUG gives up after so many polls of a wait, 0.9 s on an H200, with a message that names the CTA.
 /// Polls and not time: a GPU that another process holds, a debugger or a sanitizer does not make them run on.
 inline constexpr unsigned kMostPolls = 1u << 22;
 

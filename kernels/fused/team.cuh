@@ -1,5 +1,7 @@
 #pragma once
 // A CTA's place in its team, and the order of phases within a team. Device code only.
+#include <cassert>
+
 #include "kernels/fused/team.h"
 
 namespace sdm::fused {
@@ -25,6 +27,9 @@ __device__ __forceinline__ std::uint64_t nanoseconds() {
 /// A wait that takes this long is a defect (or a machine that stopped): the kernel traps rather than hang. Steps take
 /// microseconds to milliseconds; another process may hold the GPU for seconds.
 inline constexpr std::uint64_t kWatchdogNanoseconds = 20'000'000'000ull;
+/// A build without NDEBUG gives up after so many polls of a wait, 0.9 s on an H200, with a message that names the CTA.
+/// Polls and not time: a GPU that another process holds, a debugger or a sanitizer does not make them run on.
+inline constexpr unsigned kMostPolls = 1u << 22;
 
 /// Counters only grow within a launch: counter `phase` is the sum of arrivals, one for each CTA and step that has a
 /// share of the phase. A CTA waits for all others of its team at least once a step, so that no counter can run ahead of
@@ -47,12 +52,14 @@ class Team {
   __device__ __forceinline__ void poll(int phase, int arrivals) const {
     const std::uint32_t* counter = counters_ + phase * kCounterStride;
     std::uint64_t begin = 0;
-    for (unsigned turn = 1; load_acquire(counter) < static_cast<std::uint32_t>(arrivals); ++turn)
+    for (unsigned turn = 1; load_acquire(counter) < static_cast<std::uint32_t>(arrivals); ++turn) {
+      assert(turn < kMostPolls && "a wait of the fused kernel does not end");
       if (turn % 4096 == 0) {
         const std::uint64_t now = nanoseconds();
         if (begin == 0) begin = now;
         if (now - begin > kWatchdogNanoseconds) __trap();
       }
+    }
   }
 
   int rank, size, first_stream, streams;

@@ -56,9 +56,9 @@ struct LaunchHelp {
   std::string_view name, what;
 };
 constexpr LaunchHelp kLaunchModes[] = {
-    {"auto", "a graph, of dependent launches where the GPU has them"},
+    {"auto", "fused where that pays, else a graph, of dependent launches where the GPU has them"},
     {"eager", "one launch after the other from the host"},
-    {"plan", "as eager: binding and choice of kernels happen once a pass"},
+    {"plan", "checked, bound and recorded once: the host launches a small graph a step"},
     {"pdl", "a kernel's prologue overlaps the end of the kernel before it (compute capability 9.0)"},
     {"graph", "a pass is recorded once and replayed"},
     {"fused", "the steps of a pass are one persistent kernel; teams of CTAs own the streams"},

@@ -119,6 +119,8 @@ class Protocol {
       PassTiming timing{.name = std::string(name_of(pass)), .l2 = std::string(l2)};
       timing.time = sample_until_stable(options_.timing, backend_, sample, options_.stop);
       if (!host_us_.empty()) timing.host_us = median(host_us_);
+      if (timing.host_us && backend_.device())
+        timing.host_us_per_step = *timing.host_us / session_.buffers().dims.steps;
       result_.passes.push_back(std::move(timing));
       if (stopped()) return;
     }

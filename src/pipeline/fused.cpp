@@ -61,7 +61,8 @@ bool fused_pays(const SparseBuffers& buffers) {
   const Dims& dims = buffers.dims;
   const std::int64_t step_bytes = std::int64_t{dims.streams} * dims.write_positions() * dims.head_dim *
                                   static_cast<std::int64_t>(size_of(buffers.bank.dtype));
-  return dims.chunk <= 64 && step_bytes >= std::int64_t{8} << 20;
+  constexpr std::int64_t kMiB = std::int64_t{1} << 20;
+  return step_bytes >= 8 * kMiB && (dims.chunk <= 64 || (dims.chunk <= 128 && step_bytes <= 64 * kMiB));
 }
 
 std::string describe_fused(const SparseBuffers& buffers, const LaunchContext& context) {

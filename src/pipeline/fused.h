@@ -11,11 +11,11 @@ namespace sdm {
 /// that was asked for by name and has other bits, or a GPU that cannot hold all CTAs at once.
 std::string refuse_fused(const SparsePlan& plan, const SparseBuffers& buffers, const LaunchContext& context);
 
-/// Where `auto` takes fused: chunks of at most 64 tokens, whose products are short, and at least 8 MiB of written rows
-/// a step, which fill the GPU. H200, forward + backward against the graph of dependent launches (results/h200/
-/// launch_modes.json): default 3352 us against 3429, flag64 17.1 ms against 18.5, wide960 10.7 against 10.9,
-/// f32_128 4.69 against 5.36, default of 32 streams 10.0 against 10.8; below: default of 2 streams 2.22 against 1.78;
-/// longer chunks: small120 3.77 against 3.77, flagship 36.2 against 30.9.
+/// Where `auto` takes fused: at least 8 MiB of written rows a step, which fill the GPU, in chunks of at most 64 tokens;
+/// or of at most 128 with at most 64 MiB a step: the small tiles of its products cost more with longer chunks, and a
+/// wait saved is worth less in a long step. H200, the graph of dependent launches over fused, forward + backward
+/// (results/h200/launch_rule.json): default 1.10, f32_128 1.16, wide960 1.01, default of 128 streams 0.99, of 4 0.98;
+/// chunks of 128 tokens: small120 1.04, D 128 1.09, of 32 streams 1.03, of 2 0.82, D 1024 0.94; of 256: 0.99.
 bool fused_pays(const SparseBuffers& buffers);
 
 /// The launch shapes in words, for the result.

@@ -21,30 +21,38 @@ void finish_backward(Executor& ex, const SparsePlan& plan, const SparseBuffers& 
   ex.run(plan.parameter_gradients, bind::parameter_gradients(b));
 }
 
-void forward(Executor& ex, const SparsePlan& plan, const SparseBuffers& b) {
-  prepare(ex, plan, b);
+void forward_steps(Executor& ex, const SparsePlan& plan, const SparseBuffers& b, StepRange range) {
   const auto gather = bind::gather(b);
   const auto mix = bind::mix(b);
   const auto write = bind::write(b);
-  for (int step = 0; step < b.dims.steps; ++step) {
+  for (int step = range.first; step < range.last; ++step) {
     ex.run(plan.gather, bind::at(gather, step));
     ex.run(plan.mix, bind::at(mix, step));
     ex.run(plan.write, bind::at(write, step));
   }
 }
 
-void backward(Executor& ex, const SparsePlan& plan, const SparseBuffers& b) {
-  begin_backward(ex, plan, b);
+void backward_steps(Executor& ex, const SparsePlan& plan, const SparseBuffers& b, StepRange range) {
   const auto gather_grad = bind::gather_grad(b);
   const auto mix_grad = bind::mix_grad(b);
   const auto undo = bind::undo(b);
   const auto read_grad = bind::read_grad(b);
-  for (int step = b.dims.steps - 1; step >= 0; --step) {
+  for (int step = range.last - 1; step >= range.first; --step) {
     ex.run(plan.gather_grad, bind::at(gather_grad, step));
     ex.run(plan.mix_grad, bind::at(mix_grad, step));
     ex.run(plan.undo, bind::at(undo, step));
     ex.run(plan.read_grad, bind::at(read_grad, step));
   }
+}
+
+void forward(Executor& ex, const SparsePlan& plan, const SparseBuffers& b) {
+  prepare(ex, plan, b);
+  forward_steps(ex, plan, b, {0, b.dims.steps});
+}
+
+void backward(Executor& ex, const SparsePlan& plan, const SparseBuffers& b) {
+  begin_backward(ex, plan, b);
+  backward_steps(ex, plan, b, {0, b.dims.steps});
   finish_backward(ex, plan, b);
 }
 

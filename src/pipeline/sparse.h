@@ -9,6 +9,14 @@ void prepare(Executor& executor, const SparsePlan& plan, const SparseBuffers& bu
 void begin_backward(Executor& executor, const SparsePlan& plan, const SparseBuffers& buffers);
 void finish_backward(Executor& executor, const SparsePlan& plan, const SparseBuffers& buffers);
 
+/// The steps from `first` up to before `last`; the backward walks them from the last one down.
+struct StepRange {
+  int first = 0, last = 0;
+  friend bool operator==(const StepRange&, const StepRange&) = default;
+};
+void forward_steps(Executor& executor, const SparsePlan& plan, const SparseBuffers& buffers, StepRange range);
+void backward_steps(Executor& executor, const SparsePlan& plan, const SparseBuffers& buffers, StepRange range);
+
 /// The training forward of the sparse operator: prepare, then gather, mix and write for every step.
 void forward(Executor& executor, const SparsePlan& plan, const SparseBuffers& buffers);
 

@@ -55,6 +55,7 @@ std::vector<std::string> timing_fields(const TimingRow& row) {
           fmt::format("{}", time.throttled),
           time.converged ? "true" : "false",
           number_cell(row.host_us),
+          number_cell(row.host_us_per_step),
           number_cell(row.bytes_moved),
           number_cell(row.flops),
           number_cell(row.bytes_per_second),
@@ -62,10 +63,13 @@ std::vector<std::string> timing_fields(const TimingRow& row) {
 }
 
 std::vector<std::string> timing_headers() {
-  return {"kind",        "pass",      "l2",          "stage",     "variant",
-          "launch",      "guarantee", "calls",       "median_us", "q1_us",
-          "q3_us",       "min_us",    "p95_us",      "samples",   "throttled_samples",
-          "converged",   "host_us",   "bytes_moved", "flops",     "bytes_per_second",
+  return {"kind",        "pass",    "l2",
+          "stage",       "variant", "launch",
+          "guarantee",   "calls",   "median_us",
+          "q1_us",       "q3_us",   "min_us",
+          "p95_us",      "samples", "throttled_samples",
+          "converged",   "host_us", "host_us_per_step",
+          "bytes_moved", "flops",   "bytes_per_second",
           "roof_percent"};
 }
 

@@ -88,13 +88,15 @@ SampleStats read_time(const JsonField& field) {
 }
 
 PassTiming read_pass(const JsonField& field) {
-  return {.name = field.at("name").text(),
-          .l2 = field.at("l2").text(),
-          .time = read_time(field),
-          .host_us = field.at("host_us").number_or_null(),
-          .bytes_moved = field.at("bytes_moved").number_or_null(),
-          .flops = field.at("flops").number_or_null(),
-          .bytes_per_second = field.at("bytes_per_second").number_or_null()};
+  PassTiming pass{.name = field.at("name").text(),
+                  .l2 = field.at("l2").text(),
+                  .time = read_time(field),
+                  .host_us = field.at("host_us").number_or_null(),
+                  .bytes_moved = field.at("bytes_moved").number_or_null(),
+                  .flops = field.at("flops").number_or_null(),
+                  .bytes_per_second = field.at("bytes_per_second").number_or_null()};
+  if (field.json().contains("host_us_per_step")) pass.host_us_per_step = field.at("host_us_per_step").number_or_null();
+  return pass;
 }
 
 StageTiming read_stage(const JsonField& field) {

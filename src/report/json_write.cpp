@@ -47,6 +47,7 @@ Json pass_json(const PassTiming& pass) {
   Json out = {{"name", pass.name}, {"l2", pass.l2}};
   add_time(out, pass.time);
   out["host_us"] = number(pass.host_us);
+  if (pass.host_us_per_step) out["host_us_per_step"] = number(*pass.host_us_per_step);
   out["bytes_moved"] = number(pass.bytes_moved);
   out["flops"] = number(pass.flops);
   out["bytes_per_second"] = number(pass.bytes_per_second);

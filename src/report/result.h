@@ -32,6 +32,7 @@ struct PassTiming {
   std::optional<double> bytes_moved;  ///< by the stated model (unique rows once)
   std::optional<double> flops;
   std::optional<double> bytes_per_second;
+  std::optional<double> host_us_per_step;  ///< host_us over the steps of the pass; missing where nothing is launched
   friend bool operator==(const PassTiming&, const PassTiming&) = default;
 };
 

@@ -15,6 +15,7 @@ TimingRow row_of(const PassTiming& pass) {
   row.l2 = pass.l2;
   row.time = &pass.time;
   row.host_us = pass.host_us;
+  row.host_us_per_step = pass.host_us_per_step;
   row.bytes_moved = pass.bytes_moved;
   row.flops = pass.flops;
   row.bytes_per_second = pass.bytes_per_second;
@@ -43,6 +44,14 @@ std::string groups_phrase(const char* what, std::int64_t entries, std::int64_t g
                           std::int64_t longest) {
   return fmt::format("{} {} in {} groups ({} single, longest {})", with_thousands(entries), what,
                      with_thousands(groups), percent(singles), with_thousands(longest));
+}
+
+/// "the host launches forward (hot) in 95.20 µs, 1.488 µs a step"; empty where nothing is launched.
+std::string launch_phrase(const PassTiming& pass) {
+  if (!pass.host_us || pass.l2 == "host") return "";
+  const std::string each =
+      pass.host_us_per_step ? fmt::format(", {} a step", human_microseconds(*pass.host_us_per_step)) : "";
+  return fmt::format("the host launches {} in {}{}", row_label(row_of(pass)), human_microseconds(*pass.host_us), each);
 }
 
 }  // namespace
@@ -122,6 +131,10 @@ std::vector<std::string> fact_phrases(const CaseResult& result) {
   if (result.peak_memory_bytes)
     phrases.push_back("peak memory " + human_bytes(static_cast<double>(*result.peak_memory_bytes)));
   if (result.timer_floor_us) phrases.push_back("timer floor " + human_microseconds(*result.timer_floor_us));
+  if (const std::string mode = result.launch.substr(0, result.launch.find(':')); !mode.empty() && mode != "host")
+    phrases.push_back("launched as " + mode);
+  for (const PassTiming& pass : result.passes)
+    if (std::string phrase = launch_phrase(pass); !phrase.empty()) phrases.push_back(std::move(phrase));
   if (result.wall_seconds) phrases.push_back("wall time " + human_seconds(*result.wall_seconds));
   return phrases;
 }

@@ -14,7 +14,7 @@ struct TimingRow {
   std::string stage;         ///< "" for a pass
   std::optional<int> calls;  ///< none for a pass
   const SampleStats* time = nullptr;
-  std::optional<double> host_us, bytes_moved, flops, bytes_per_second, roof_percent;
+  std::optional<double> host_us, host_us_per_step, bytes_moved, flops, bytes_per_second, roof_percent;
   const ResolvedVariant* variant = nullptr;  ///< of the stage, if one was resolved
 };
 

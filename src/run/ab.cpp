@@ -36,28 +36,29 @@ struct StageWork {
 class Side {
  public:
   Side(const Case& c, const SparseInputs& inputs, const AbEnvironment& environment)
-      : case_(c),
-        backend_(environment.backend),
-        session_(std::get<SparseWorkload>(c.workload), inputs, environment.backend, environment.threads, c.variants) {}
+      : backend_(environment.backend),
+        session_(std::get<SparseWorkload>(c.workload), inputs, environment.backend, environment.threads, c.variants) {
+    // `auto` would launch sides with and without a named variant in different ways.
+    session_.set_launch(c.launch == LaunchMode::automatic ? LaunchMode::graph : c.launch);
+  }
 
   /// What does not need a clock: digests, variants, recordings.
   void prepare(CaseResult& result) {
     const StepDigests digests = run_step(session_);
     result.digests = digests.forward;
     for (const auto& [stage, tensors] : digests.backward) result.digests[stage].insert(tensors.begin(), tensors.end());
+    result.launch = session_.launch_name();
     result.variants = session_.resolved();
     result.peak_memory_bytes = session_.arena().bytes();
     result.geometry = {{"gather_groups", session_.buffers().gather_groups},
                        {"gather_grad_groups", session_.buffers().gather_grad_groups},
                        {"contract_version", kContractVersion}};
-    for (const Pass pass : {Pass::forward, Pass::backward})
-      passes_[static_cast<std::size_t>(pass)] = recorded([this, pass] { session_.run(pass); });
   }
 
   double sample_pass(Pass pass, bool cold) {
     session_.restore_banks();
-    if (pass == Pass::backward) passes_[0]();
-    return timed(passes_[static_cast<std::size_t>(pass)], cold);
+    if (pass == Pass::backward) session_.run(Pass::forward);
+    return timed([&] { session_.run(pass); }, cold);
   }
 
   /// The launches of one stage as work to be timed.
@@ -79,17 +80,14 @@ class Side {
  private:
   /// A replay of what `body` launches where the case runs recorded, else `body`.
   std::function<void()> recorded(std::function<void()> body) {
-    const bool graph = case_.launch == LaunchMode::automatic || case_.launch == LaunchMode::graph;
-    if (!backend_.device() || !graph) return body;
+    if (!session_.recorded()) return body;
     const std::shared_ptr<Recording> recording = backend_.record(body);
     if (!recording) return body;
     return [recording] { recording->replay(); };
   }
 
-  const Case& case_;
   Backend& backend_;
   SparseSession session_;
-  std::array<std::function<void()>, 2> passes_;
 };
 
 class Interleaver {

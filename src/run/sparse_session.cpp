@@ -15,6 +15,7 @@ namespace sdm {
 namespace {
 
 constexpr std::int64_t kPieceElements = std::int64_t{16} << 20;  ///< banks travel in pieces of this many elements
+constexpr int kMostPlanParts = 256;  ///< recordings of a pass in mode plan: each takes device memory and time to make
 
 /// Strengths and indices are held widest on the host and stored in the workload's dtype.
 template <typename Stored, typename Source, typename Convert>
@@ -177,7 +178,7 @@ void SparseSession::set_launch(LaunchMode mode) {
     counters_ = static_cast<std::uint32_t*>(backend_.allocate(fused::counter_bytes(buffers_.dims)));
   context_.dependent_launch =
       dependent_possible && mode != LaunchMode::eager && mode != LaunchMode::plan && mode != LaunchMode::graph;
-  recorded_ = device && (mode == LaunchMode::graph || mode == LaunchMode::automatic || mode == LaunchMode::fused);
+  recorded_ = device && mode != LaunchMode::eager && mode != LaunchMode::pdl;
   recordings_.clear();
 }
 
@@ -191,6 +192,7 @@ bool SparseSession::automatically_fused() const {
 std::string SparseSession::launch_name() const {
   if (!backend_.device()) return "host";
   if (fused_) return "fused: " + describe_fused(buffers_, context_);
+  if (recorded_ && launch_ == LaunchMode::plan) return "plan";
   if (recorded_) return context_.dependent_launch ? "graph of dependent launches" : "graph";
   return context_.dependent_launch ? "pdl" : "eager";
 }
@@ -199,18 +201,29 @@ std::string SparseSession::launch_name() const {
 void SparseSession::run_only(Pass pass, std::string_view stage, StageObserver* observer) {
   if (pass == Pass::backward && !has_backward()) return;
   if (!recorded_ || observer || fault_ || !stage.empty()) return launch_pass(pass, stage, observer);
-  std::unique_ptr<Recording>& recording = recordings_[pass];
-  if (!recording)
-    recording = backend_.record([&] { fused_ ? launch_fused(pass) : launch_pass(pass, stage, observer); });
-  recording->replay();
+  if (recordings_[pass].empty()) recordings_[pass] = record_parts(pass);
+  for (const auto& recording : recordings_[pass]) recording->replay();
 }
 
-void SparseSession::launch_fused(Pass pass) {
-  Executor executor(backend_, threads_, context_);
-  if (pass == Pass::forward)
-    forward_fused(executor, plan_, buffers_, counters_);
-  else
-    backward_fused(executor, plan_, buffers_, counters_);
+std::vector<std::unique_ptr<Recording>> SparseSession::record_parts(Pass pass) {
+  std::vector<std::unique_ptr<Recording>> recordings;
+  for (const PassPart& part : recorded_parts(pass))
+    recordings.push_back(backend_.record([this, part] {
+      Executor executor(backend_, threads_, context_);
+      part(executor);
+    }));
+  return recordings;
+}
+
+std::vector<PassPart> SparseSession::recorded_parts(Pass pass) const {
+  const bool is_forward = pass == Pass::forward;
+  if (launch_ == LaunchMode::plan)
+    return (is_forward ? forward_parts : backward_parts)(plan_, buffers_, kMostPlanParts);
+  if (fused_)
+    return {[this, run = is_forward ? forward_fused : backward_fused](Executor& ex) {
+      run(ex, plan_, buffers_, counters_);
+    }};
+  return {[this, run = is_forward ? forward : backward](Executor& ex) { run(ex, plan_, buffers_); }};
 }
 
 void SparseSession::launch_pass(Pass pass, std::string_view stage, StageObserver* observer) {

@@ -8,7 +8,7 @@
 #include "backend/arena.h"
 #include "backend/executor.h"
 #include "config/config.h"
-#include "pipeline/sparse.h"
+#include "pipeline/parts.h"
 
 namespace sdm {
 
@@ -90,16 +90,17 @@ class SparseSession {
   void load_bank(const Tensor& tensor, BankKind kind);
   void launch_pass(Pass pass, std::string_view stage, StageObserver* observer);
   bool automatically_fused() const;
-  void launch_fused(Pass pass);
+  std::vector<PassPart> recorded_parts(Pass pass) const;
+  std::vector<std::unique_ptr<Recording>> record_parts(Pass pass);
   void generate_bank(const Tensor& tensor, BankKind kind);
 
   const SparseInputs& inputs_;
   Backend& backend_;
-  bool recorded_ = false;                  ///< passes are recorded once and replayed
+  bool recorded_ = false;                  ///< passes are recorded once and replayed: as a whole, or (plan) by step
   LaunchMode launch_ = LaunchMode::eager;  ///< as asked for
   bool fused_ = false;                     ///< the steps of a pass are one kernel
   std::uint32_t* counters_ = nullptr;      ///< device memory of the fused kernels, made when first needed
-  std::map<Pass, std::unique_ptr<Recording>> recordings_;
+  std::map<Pass, std::vector<std::unique_ptr<Recording>>> recordings_;  ///< replayed one after the other
   Parallel& threads_;
   LaunchContext context_;
   bool all_automatic_;  ///< no variant was asked for by name

@@ -31,7 +31,7 @@ class PretendLoad final : public Load {
 
 /// The host in the clothes of a GPU: it reports a device, so plans pick variants and checks download what they compare.
 /// Its variants are host functions (see as_variant).
-class PretendDevice final : public Backend {
+class PretendDevice : public Backend {
  public:
   DeviceInfo info() const override { return host_->info(); }
   const Device* device() const override { return &device_; }

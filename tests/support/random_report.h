@@ -49,7 +49,7 @@ class RandomReport {
       out.checks.push_back({text(), static_cast<CheckResult::Status>(below(6)), text(), text()});
     for (int i = below(3); i > 0; --i) out.digests[text()] = map();
     for (int i = below(3); i > 0; --i)
-      out.passes.push_back({text(), text(), time(), maybe(), maybe(), maybe(), maybe()});
+      out.passes.push_back({text(), text(), time(), maybe(), maybe(), maybe(), maybe(), maybe()});
     for (int i = below(4); i > 0; --i)
       out.stages.push_back({text(), text(), text(), below(1000), time(), maybe(), maybe(), maybe(), maybe()});
     if (coin()) out.peak_memory_bytes = static_cast<std::uint64_t>(wide()) * 2 + 1;

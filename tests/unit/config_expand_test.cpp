@@ -258,7 +258,8 @@ TEST(ConfigExpand, SeveralFilesAtOnce) {
 
 /// The effective config is a config: it expands to the same ids and workloads, and to itself.
 TEST(ConfigExpand, EffectiveConfigsExpandToTheSameCases) {
-  for (const std::string name : {"quickstart", "smoke", "correctness", "dense", "h200_perf"}) {
+  for (const std::string name :
+       {"quickstart", "smoke", "correctness", "dense", "h200_perf", "launch_modes", "launch_streams"}) {
     const auto cases =
         cases_of(test::read_text(std::string(SDM_SOURCE_DIR) + "/configs/" + name + ".json"), {"workload.seed=99"});
     const std::string effective = effective_config_json(cases);

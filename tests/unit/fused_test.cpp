@@ -171,7 +171,7 @@ TEST_F(FusedRefusal, TheHostHasNoFusedMode) {
   EXPECT_NO_THROW(session.set_launch(LaunchMode::automatic));
 }
 
-/// The shapes of configs/h200_perf.json, and `default` with fewer and more streams.
+/// The shapes of configs/h200_perf.json, and others of results/h200/launch_rule.json.
 TEST(FusedPays, WhereItWasMeasuredToWin) {
   const auto pays = [](int streams, int chunk, int writes, int head_dim, DType bank) {
     SparseWorkload w;
@@ -180,13 +180,18 @@ TEST(FusedPays, WhereItWasMeasuredToWin) {
     return fused_pays(SparseBuffers(w));
   };
   EXPECT_TRUE(pays(8, 64, 64, 128, DType::bf16));
-  EXPECT_FALSE(pays(8, 128, 64, 120, DType::bf16));
+  EXPECT_TRUE(pays(8, 128, 64, 120, DType::bf16));
   EXPECT_FALSE(pays(8, 256, 128, 1024, DType::bf16));
   EXPECT_TRUE(pays(8, 64, 64, 1024, DType::bf16));
   EXPECT_TRUE(pays(4, 64, 64, 960, DType::bf16));
   EXPECT_TRUE(pays(8, 64, 64, 128, DType::f32));
   EXPECT_FALSE(pays(2, 64, 64, 128, DType::bf16));
+  EXPECT_FALSE(pays(4, 64, 64, 128, DType::bf16));
   EXPECT_TRUE(pays(32, 64, 64, 128, DType::bf16));
+  EXPECT_TRUE(pays(32, 128, 64, 128, DType::bf16));
+  EXPECT_TRUE(pays(8, 128, 128, 256, DType::bf16));
+  EXPECT_FALSE(pays(2, 128, 64, 128, DType::bf16));
+  EXPECT_FALSE(pays(8, 128, 64, 1024, DType::bf16));
 }
 
 }  // namespace

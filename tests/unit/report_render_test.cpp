@@ -99,7 +99,7 @@ TEST(Render, TableIsAligned) {
       "sdm-bench 0.1.0\n"
       "\n"
       "✗ smoke/chunk=32  failed: 1 of 2 checks failed\n"
-      "  wall time 2.500 s\n"
+      "  the host launches forward (cold) in 4.500 µs · wall time 2.500 s\n"
       "\n"
       "  stage           calls  median µs         q1         q3        min      GB/s  % roof  variant\n"
       "  ────────────────────────────────────────────────────────────────────────────────────────────────────────\n"
@@ -134,6 +134,23 @@ TEST(Render, TimesChooseTheirUnit) {
   EXPECT_NE(render(report_of({slow}), "table").find("250.000"), std::string::npos);
   slow.passes[0].time = sample_stats({250e6}, 0, true);
   EXPECT_NE(render(report_of({slow}), "table").find("median s "), std::string::npos);
+}
+
+TEST(Render, LaunchesAreToldWhereThereAreAny) {
+  CaseResult one = timed_case();
+  one.launch = "fused: forward 8 teams";
+  one.passes[0].host_us = 95.2, one.passes[0].host_us_per_step = 1.4875;
+  for (const char* format : {"table", "md", "html"}) {
+    const std::string text = render(report_of({one}), format);
+    EXPECT_NE(text.find("launched as fused · the host launches forward (cold) in 95.20 µs, 1.488 µs a step · "),
+              std::string::npos)
+        << text;
+  }
+  EXPECT_NE(render(report_of({one}), "csv").find(",95.2,1.4875,"), std::string::npos);
+  one.passes[0].host_us_per_step.reset();
+  EXPECT_NE(render(report_of({one}), "md").find("forward (cold) in 95.20 µs · "), std::string::npos);
+  one.launch = "host", one.passes[0].l2 = "host";
+  EXPECT_EQ(render(report_of({one}), "md").find("launche"), std::string::npos);
 }
 
 TEST(Render, ColourIsOnlyAddedWhenAsked) {

@@ -139,6 +139,16 @@ TEST(ReportJson, MissingIsNullAndNanNeverWritten) {
   EXPECT_EQ(report_from_json(text, "f").cases[0].passes[0].flops, std::nullopt);
 }
 
+/// Files from before there was the field are read, too.
+TEST(ReportJson, HostTimeOfAStepIsWrittenWhereThereIsOne) {
+  Report report = small_report();
+  EXPECT_EQ(to_json(report).find("host_us_per_step"), std::string::npos);
+  report.cases[0].passes[0].host_us_per_step = 1.25;
+  const std::string text = to_json(report);
+  EXPECT_EQ(Json::parse(text)["cases"][0]["passes"][0]["host_us_per_step"], 1.25);
+  EXPECT_TRUE(report_from_json(text, "f") == report);
+}
+
 TEST(ReportJson, RefusesWithFileAndPath) {
   const Json good = Json::parse(to_json(small_report()));
   const auto edited = [&](const char* pointer, const Json& value) {

@@ -1,5 +1,7 @@
 #include "pipeline/sparse_plan.h"
 
+#include <algorithm>
+
 #include "pipeline/pick.h"
 #include "pipeline/sparse_bind.h"
 
@@ -40,10 +42,18 @@ SparsePlan make_plan(const std::map<std::string, std::string>& names, const Spar
   return plan;
 }
 
+bool in_forward(std::string_view stage) {
+  constexpr std::string_view stages[] = {"group_entries", "decay_sums", "interactions", "solve",
+                                         "combine",       "gather",     "mix",          "write"};
+  return std::find(std::begin(stages), std::end(stages), stage) != std::end(stages);
+}
+
 std::map<std::string, ResolvedVariant> describe(const SparsePlan& plan, const SparseBuffers& buffers,
                                                 const LaunchContext& context) {
   std::map<std::string, ResolvedVariant> result;
+  const bool forward_alone = buffers.workload.snapshot == SnapshotFormat::none;
   each(plan, buffers, registry(), [&](const auto& picked, const auto& stage, const auto& params) {
+    if (forward_alone && !in_forward(stage.name)) return;
     result[std::string(stage.name)] = resolved_variant(picked, params, context);
   });
   return result;

@@ -33,7 +33,11 @@ struct SparsePlan {
 SparsePlan make_plan(const std::map<std::string, std::string>& names, const SparseBuffers& buffers,
                      const Device* device, const Registry& stages = registry());
 
-/// What the plan resolved to, for the result: stage -> variant, launch shape, guarantee.
+/// Whether the forward runs the stage; else the backward does.
+bool in_forward(std::string_view stage);
+
+/// What the plan resolved to, for the result: stage -> variant, launch shape, guarantee. A workload that keeps no
+/// snapshot has no stages of the backward.
 std::map<std::string, ResolvedVariant> describe(const SparsePlan& plan, const SparseBuffers& buffers,
                                                 const LaunchContext& context);
 

@@ -252,14 +252,10 @@ std::string SparseSession::digest(const Tensor& tensor) const { return digest_of
 
 Digests SparseSession::digests(Pass pass) const {
   if (pass == Pass::backward && !has_backward()) return {};
-  std::map<std::string_view, bool> in_forward;
-  for (const char* stage :
-       {"group_entries", "decay_sums", "interactions", "solve", "combine", "gather", "mix", "write"})
-    in_forward[stage] = true;
   std::vector<std::pair<std::string, const Tensor*>> jobs;
   for (const Tensor* tensor : buffers_.tensors())
     if (!tensor->stage.empty() && tensor->role != Tensor::Role::scratch &&
-        in_forward.contains(tensor->stage) == (pass == Pass::forward))
+        in_forward(tensor->stage) == (pass == Pass::forward))
       jobs.emplace_back(tensor->stage, tensor);
   jobs.emplace_back(pass == Pass::forward ? "write" : "undo", &buffers_.bank);
   if (pass == Pass::backward) jobs.emplace_back("read_grad", &buffers_.grad);

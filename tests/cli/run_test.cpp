@@ -51,6 +51,7 @@ TEST(Run, AForwardAloneHoldsUnderEveryCheck) {
   const Json& c = report.at("cases").at(0);
   EXPECT_EQ(c.at("status"), "ok") << c.dump(1);
   EXPECT_FALSE(c.at("digests").contains("undo"));
+  EXPECT_EQ(c.at("variants").size(), 8u) << "the stages that run";
   for (const Json& check : c.at("checks"))
     EXPECT_EQ(check.at("status"), check.at("name") == "bank_restored" ? "skipped" : "passed") << check.dump();
 }

@@ -1,7 +1,7 @@
 #pragma once
 // The row walk of undo and read_grad: a warp owns the groups that begin in a tile of sorted positions, for one column
 // slice, lane l holding columns 4l .. 4l+3. The groups' rows come through a ring in shared memory, `units` units of
-// kWalkUnit positions ahead (cp.async; a lane reads back only what it copied itself, so the ring needs no barrier).
+// kWalkUnit positions ahead (cp.async; a lane reads back only what it copied itself, except where rows come in pieces).
 // The CTA's slices of the token rows are staged once (row_stage.cuh). Device code only.
 #include "kernels/common/async_copy.cuh"
 #include "kernels/common/launch.h"
@@ -218,8 +218,34 @@ __device__ __forceinline__ void fill_cell(std::uint8_t* cell, const std::uint8_t
   }
 }
 
+/// Two rows' slices on their way into a ring slot in pieces of 16 bytes: lane l copies piece l of the first row's slice
+/// and then of the second's. See pieces_pay.
+struct RowPieces {
+  const std::uint8_t* base;  ///< this lane's piece of row 0
+  std::uint32_t row_bytes;
+  int offset;  ///< of the piece in a slot; negative: this lane copies nothing
+
+  struct Slice {
+    const void* begin;  ///< of row 0
+    std::uint32_t row_bytes, bytes;
+    int offset;  ///< in a slot
+  };
+  __device__ __forceinline__ RowPieces(const Slice& first, const Slice& second, int lane) {
+    const int of_first = static_cast<int>(first.bytes / 16), of_second = static_cast<int>(second.bytes / 16);
+    const bool mine = lane < of_first;
+    const int piece = mine ? lane : lane - of_first;
+    base = static_cast<const std::uint8_t*>(mine ? first.begin : second.begin) + 16 * piece;
+    row_bytes = mine ? first.row_bytes : second.row_bytes;
+    offset = mine || piece < of_second ? (mine ? first.offset : second.offset) + 16 * piece : -1;
+  }
+  __device__ __forceinline__ void copy(std::uint8_t* slot, int row) const {
+    if (offset >= 0) copy_async<16>(slot + offset, row_at(base, row, row_bytes));
+  }
+};
+
 /// The walk itself. Body: issue(payload, slot index, ring slot) starts the copies of a group's rows into a ring slot;
-/// consume(records, ring slot) handles the unit whose rows lie in ring slots from that one on. ready() is called by
+/// consume(records, ring slot) handles the unit whose rows lie in ring slots from that one on; kSharedCells: lanes read
+/// what other lanes copied. ready() is called by
 /// every thread of the CTA once the first rows are on their way; after it and a barrier the token rows are there.
 template <typename Body, typename Ready>
 __device__ __forceinline__ void walk_rows(Body& body, RecordFeed& feed, int units, Ready&& ready) {
@@ -243,7 +269,9 @@ __device__ __forceinline__ void walk_rows(Body& body, RecordFeed& feed, int unit
   int slot = 0;
   for (int position = feed.begin(); position < feed.stop(); position += kWalkUnit) {
     wait_copies_but(units - 1);
+    if constexpr (Body::kSharedCells) __syncwarp();
     body.consume(feed.unit(position), slot);
+    if constexpr (Body::kSharedCells) __syncwarp();
     issue_unit(slot);
     slot = (slot + kWalkUnit) & (units * kWalkUnit - 1);
   }

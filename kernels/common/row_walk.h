@@ -112,6 +112,16 @@ inline std::size_t walk_shared_bytes(const WalkShape& shape, const WalkNeeds& ne
 /// 5,245 us against 5,270, read_grad 3,699 against 3,616).
 constexpr int walk_group(int slice_bytes, int best) { return slice_bytes % 32 == 0 ? 1 : best; }
 
+/// Whether the slices of two rows had better come in pieces of 16 bytes: copies of a lane's quad of bf16, 8 bytes, pass
+/// through L1 and hold lines of it until they arrive. Where shared memory leaves L1 less than the rows in flight
+/// (`flagship`), pieces gain (H200, read_grad 6,133 us to 5,881); elsewhere they lose (undo at default 736 to 768,
+/// wide960 2,935 to 3,177, read_grad 2,117 to 2,315).
+inline bool pieces_pay(const WalkShape& shape, int slot_bytes, const Device& device) {
+  constexpr std::size_t kBeyondShared = 28 * 1024;  // L1 and shared memory are one; so much is never shared memory
+  const auto in_flight = static_cast<std::size_t>(shape.warps * walk_ring_bytes(shape.units, slot_bytes));
+  return shape.shared_bytes + in_flight > device.shared_memory_per_multiprocessor + kBeyondShared;
+}
+
 /// The deepest ring that fits beside the token rows, from the wanted warps and rows in flight (16 and 8) downwards. 16
 /// warps of 8 rows keep 32 KiB and more in flight per multiprocessor, what 4 TB/s at a microsecond need; 16 rows were
 /// slower on an H200 (read_grad 657 us against 612 at `default`, 688 against 608 at `small120`; undo 832 against 820).

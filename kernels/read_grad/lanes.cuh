@@ -11,12 +11,14 @@ template <typename G, typename B, bool kDots>
 inline constexpr int kReadSlotBytes = static_cast<int>(sizeof(device::Quad<G>)) +
                                       (kDots ? static_cast<int>(sizeof(device::Quad<B>)) : 0);
 
-template <typename G, typename B, bool kVector, bool kDots>
+/// kPieces: both rows are of bf16 and come in pieces of 16 bytes, of which slices are made.
+template <typename G, typename B, bool kVector, bool kDots, bool kPieces = false>
 class ReadLanes {
  public:
   using GradBits = device::Quad<G>;
   using BankBits = device::Quad<B>;
   static constexpr int kUnit = kWalkUnit;
+  static constexpr bool kSharedCells = kPieces;
   static constexpr int kSlotBytes = kReadSlotBytes<G, B, kDots>;
 
   __device__ ReadLanes(const Params& p, const device::WalkPlace& place, const ColumnSlice& slice,
@@ -27,7 +29,11 @@ class ReadLanes {
         reads_(p.dims.reads),
         ring_(memory.ring),
         grad_row_bytes_(static_cast<std::uint32_t>(p.dims.head_dim) * sizeof(G)),
-        bank_row_bytes_(static_cast<std::uint32_t>(p.dims.head_dim) * sizeof(B)) {
+        bank_row_bytes_(static_cast<std::uint32_t>(p.dims.head_dim) * sizeof(B)),
+        pieces_({static_cast<const G*>(p.grad.data) + slice.begin, grad_row_bytes_, slice_bytes(slice), 0},
+                {static_cast<const B*>(p.bank.data) + slice.begin, bank_row_bytes_, slice_bytes(slice),
+                 static_cast<int>(sizeof(GradBits)) * kLanes},
+                place.lane) {
     const int column = slice.begin + 4 * place.lane;
     grad_ = static_cast<G*>(p.grad.data) + column;
     bank_ = static_cast<const B*>(p.bank.data) + column;
@@ -36,6 +42,7 @@ class ReadLanes {
   }
 
   __device__ void issue(std::uint32_t /*payload*/, int row, int slot) const {
+    if constexpr (kPieces) return pieces_.copy(ring_ + slot * (kSlotBytes * kLanes), row);
     if (kVector && columns_ == 0) return;
     fill<G>(cell<sizeof(GradBits)>(slot, 0), device::row_at(grad_, row, grad_row_bytes_));
     if constexpr (kDots)
@@ -65,6 +72,9 @@ class ReadLanes {
   }
 
  private:
+  __device__ static std::uint32_t slice_bytes(const ColumnSlice& slice) {
+    return static_cast<std::uint32_t>(slice.width()) * 2u;
+  }
   template <int kBytes>
   __device__ std::uint8_t* cell(int slot, int section) const {
     return ring_ + (slot * (kSlotBytes * kLanes) + section * kLanes + lane_ * kBytes);
@@ -114,16 +124,17 @@ class ReadLanes {
   int lane_, columns_, reads_;
   std::uint8_t* ring_;
   std::uint32_t grad_row_bytes_, bank_row_bytes_;
+  device::RowPieces pieces_;
   G* grad_;
   const B* bank_;
   float* plane_;
   float old_[4] = {}, row_[4] = {}, acc_[4] = {};
 };
 
-template <typename G, typename B, bool kVector, bool kDots, bool kGrouped>
+template <typename G, typename B, bool kVector, bool kDots, bool kGrouped, bool kPieces = false>
 __global__ void __launch_bounds__(device::kWalkThreads<kVector>, 1) walk_kernel(const Params p, const WalkShape shape) {
   extern __shared__ uint4 memory[];
-  using Lanes = ReadLanes<G, B, kVector, kDots>;
+  using Lanes = ReadLanes<G, B, kVector, kDots, kPieces>;
   const int tokens_here = p.dims.valid_tokens(p.step);
   const int valid = tokens_here * p.dims.reads;
   const int positions = p.dims.read_positions();

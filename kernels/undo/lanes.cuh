@@ -18,6 +18,7 @@ class UndoLanes {
   static constexpr int kSlotBytes = kUndoSlotBytes<G, kCode, B>;
   /// A unit's cells are read before the first is used, where the registers of 16 warps allow it (f32 rows would spill).
   static constexpr bool kReadAhead = sizeof(G) == 2;
+  static constexpr bool kSharedCells = false;
 
   __device__ UndoLanes(const Params& p, const WalkPlace& place, const ColumnSlice& slice, int ordinal,
                        const TokenRows<kVector>& tokens, const WalkMemory& memory, int units)

@@ -1,8 +1,8 @@
 #pragma once
 // A sort of one list in shared memory by a team of warps: items go to buckets by the upper bits of their slots, then
-// every bucket is sorted. Uniform slots give about one item a bucket, so that there is little left to sort; buckets
-// that hot or neighbouring slots fill are sorted by a warp or by the team. Items are all different (slot and entry), so
-// any order of arrival ends in the same list.
+// every bucket is sorted. Uniform slots give about one item a bucket, so that runs of eight items sorted in registers
+// are enough; buckets that hot or neighbouring slots fill are sorted by a warp or by the team. Items are all different
+// (slot and entry), so any order of arrival ends in the same list.
 #include <cstdint>
 
 #include "kernels/common/entry_values.cuh"
@@ -36,8 +36,10 @@ struct PackedList {
   }
   __device__ __forceinline__ SortItem get(int i) const {
     const Packed item = items[i];
-    return {static_cast<std::uint32_t>(item >> entry_bits),
-            static_cast<std::uint32_t>(item) & ((1u << entry_bits) - 1u)};
+    return {static_cast<std::uint32_t>(item >> entry_bits), entry_of(item)};
+  }
+  __device__ __forceinline__ std::uint32_t entry_of(Packed item) const {
+    return static_cast<std::uint32_t>(item) & ((1u << entry_bits) - 1u);
   }
 };
 
@@ -48,10 +50,10 @@ struct BucketTable {
   int bits, shift;  ///< 2^bits buckets; the bucket of a slot is slot >> shift
   __device__ __forceinline__ int buckets() const { return 1 << bits; }
   __device__ __forceinline__ int vectors() const { return (buckets() + 7) / 8; }
-  __device__ __forceinline__ int add_one(std::uint32_t slot) const {
-    const std::uint32_t bucket = slot >> shift;
-    return static_cast<int>((atomicAdd(words + bucket / 2, 1u << (16 * (bucket % 2))) >> (16 * (bucket % 2))) &
-                            0xffffu);
+  /// Adds `one` (1, or 0 to add nothing without a branch) and gives the sum before.
+  __device__ __forceinline__ int add(std::uint32_t slot, unsigned one) const {
+    const std::uint32_t bucket = slot >> shift, upper = 16 * (bucket % 2);
+    return static_cast<int>((atomicAdd(words + bucket / 2, one << upper) >> upper) & 0xffffu);
   }
   /// One past the bucket's last item, once all items are placed.
   __device__ __forceinline__ int end(int bucket) const { return reinterpret_cast<const std::uint16_t*>(words)[bucket]; }
@@ -60,9 +62,32 @@ struct BucketTable {
 
 __device__ __forceinline__ std::uint32_t both_halves(std::uint32_t word) { return (word & 0xffffu) + (word >> 16); }
 
-/// Turns the buckets' counts into their begins, a run of vectors a thread. `totals`: 32 words.
+/// Items that a thread sorts in registers: two runs of eight, half a run apart, hold every bucket of up to
+/// kShortBucket items whole in one of them.
+inline constexpr int kRun = 8, kShortBucket = kRun / 2 + 1;
+
+/// Items of a list of `count`, filled up: runs are whole and one item follows the last.
+SDM_HD int list_length(int count) { return count / kRun * kRun + kRun; }
+
+/// What a sort needs in shared memory.
+struct BucketScratch {
+  std::uint16_t* long_buckets;  ///< [items / (kShortBucket + 1)]
+  std::uint32_t* totals;        ///< [32]
+  int* long_count;
+};
+
+__device__ __forceinline__ void list_long_buckets(const uint4& counts, int first, const BucketScratch& scratch) {
+  const std::uint32_t words[4] = {counts.x, counts.y, counts.z, counts.w};
+#pragma unroll
+  for (int b = 0; b < 8; ++b)
+    if (((words[b / 2] >> (16 * (b % 2))) & 0xffffu) > kShortBucket)
+      scratch.long_buckets[atomicAdd(scratch.long_count, 1)] = static_cast<std::uint16_t>(first + b);
+}
+
+/// Turns the buckets' counts into their begins, a run of vectors a thread, and lists the long buckets.
 template <typename Team>
-__device__ __forceinline__ void bucket_begins(const Team& team, const BucketTable& table, std::uint32_t* totals) {
+__device__ __forceinline__ void bucket_begins(const Team& team, const BucketTable& table,
+                                              const BucketScratch& scratch) {
   auto* vectors = reinterpret_cast<uint4*>(table.words);
   const int run = (table.vectors() + team.threads - 1) / team.threads;
   const int first = team.thread * run, last = min(first + run, table.vectors());
@@ -72,12 +97,14 @@ __device__ __forceinline__ void bucket_begins(const Team& team, const BucketTabl
     sum += both_halves(w.x) + both_halves(w.y) + both_halves(w.z) + both_halves(w.w);
   }
   const std::uint32_t inclusive = warp_inclusive_sum(sum);
-  if (lane_id() == 31) totals[team.warp()] = inclusive;
+  if (lane_id() == 31) scratch.totals[team.warp()] = inclusive;
   team.sync();
-  std::uint32_t before = __reduce_add_sync(kWholeWarp, lane_id() < team.warp() ? totals[lane_id()] : 0u);
+  std::uint32_t before = __reduce_add_sync(kWholeWarp, lane_id() < team.warp() ? scratch.totals[lane_id()] : 0u);
   before += inclusive - sum;
   for (int v = first; v < last; ++v) {
     uint4 w = vectors[v];
+    const std::uint32_t most = __vmaxu2(__vmaxu2(w.x, w.y), __vmaxu2(w.z, w.w));
+    if (max(most & 0xffffu, most >> 16) > kShortBucket) list_long_buckets(w, 8 * v, scratch);
     const auto begins = [&](std::uint32_t& word) {  // both halves at once: neither sum carries
       const std::uint32_t counts = word;
       word = (counts << 16) + before * 0x10001u;
@@ -89,30 +116,65 @@ __device__ __forceinline__ void bucket_begins(const Team& team, const BucketTabl
   team.sync();
 }
 
-/// Up to four items by a network of five exchanges: no loop that some lanes run and others wait for.
-template <typename T>
-__device__ __forceinline__ void sort_four(T* items, int count) {
-  constexpr T kNone = ~T{0};
-  T a = items[0], b = items[1], c = count > 2 ? items[2] : kNone, d = count > 3 ? items[3] : kNone;
-  const auto exchange = [](T& low, T& high) {
-    const T smaller = min(low, high);
-    high = max(low, high), low = smaller;
-  };
-  exchange(a, b), exchange(c, d), exchange(a, c), exchange(b, d), exchange(b, c);
-  items[0] = a, items[1] = b;
-  if (count > 2) items[2] = c;
-  if (count > 3) items[3] = d;
-}
+// --- runs ------------------------------------------------------------------------------------------------------------
 
-template <typename T>
-__device__ __forceinline__ void insertion_sort(T* items, int count) {
-  for (int i = 1; i < count; ++i) {
-    const T item = items[i];
-    int at = i;
-    for (; at > 0 && items[at - 1] > item; --at) items[at] = items[at - 1];
-    items[at] = item;
+/// kCount items at a 16-byte aligned place.
+template <int kCount, typename T>
+__device__ __forceinline__ void load_items(const T* at, T (&item)[kCount]) {
+  constexpr int kEach = 16 / sizeof(T);
+#pragma unroll
+  for (int v = 0; v < kCount / kEach; ++v) {
+    const uint4 bits = reinterpret_cast<const uint4*>(at)[v];
+    if constexpr (sizeof(T) == 4) {
+      item[4 * v] = bits.x, item[4 * v + 1] = bits.y, item[4 * v + 2] = bits.z, item[4 * v + 3] = bits.w;
+    } else {
+      item[2 * v] = T{bits.y} << 32 | bits.x, item[2 * v + 1] = T{bits.w} << 32 | bits.z;
+    }
   }
 }
+template <int kCount, typename T>
+__device__ __forceinline__ void store_items(T* at, const T (&item)[kCount]) {
+  constexpr int kEach = 16 / sizeof(T);
+#pragma unroll
+  for (int v = 0; v < kCount / kEach; ++v) {
+    if constexpr (sizeof(T) == 4) {
+      reinterpret_cast<uint4*>(at)[v] = make_uint4(item[4 * v], item[4 * v + 1], item[4 * v + 2], item[4 * v + 3]);
+    } else {
+      const auto low = [](T x) { return static_cast<unsigned>(x); };
+      const auto high = [](T x) { return static_cast<unsigned>(x >> 32); };
+      reinterpret_cast<uint4*>(at)[v] =
+          make_uint4(low(item[2 * v]), high(item[2 * v]), low(item[2 * v + 1]), high(item[2 * v + 1]));
+    }
+  }
+}
+
+/// A network of 19 exchanges: no loop that some lanes run and others wait for.
+template <typename T>
+__device__ __forceinline__ void sort_run(T (&x)[kRun]) {
+  const auto exchange = [&](int i, int j) {
+    const T smaller = min(x[i], x[j]);
+    x[j] = max(x[i], x[j]), x[i] = smaller;
+  };
+  exchange(0, 2), exchange(1, 3), exchange(4, 6), exchange(5, 7);
+  exchange(0, 4), exchange(1, 5), exchange(2, 6), exchange(3, 7);
+  exchange(0, 1), exchange(2, 3), exchange(4, 5), exchange(6, 7);
+  exchange(2, 4), exchange(3, 5), exchange(1, 4), exchange(3, 6);
+  exchange(1, 2), exchange(3, 4), exchange(5, 6);
+}
+
+/// Sorts the runs that begin at `first`, first + kRun, ..: those that end by `count`, a multiple of kRun/2.
+template <typename Team, typename T>
+__device__ __forceinline__ void sort_runs(const Team& team, T* items, int first, int count) {
+#pragma unroll 1
+  for (int at = first + kRun * team.thread; at + kRun <= count; at += kRun * team.threads) {
+    T run[kRun];
+    load_items<kRun>(items + at, run);
+    sort_run(run);
+    store_items<kRun>(items + at, run);
+  }
+}
+
+// --- long buckets ----------------------------------------------------------------------------------------------------
 
 /// Bitonic, for any count: the first step of a merge mirrors its upper half, so that every exchange puts the smaller
 /// item first and the infinite items that would fill up to a power of two never move.
@@ -132,30 +194,13 @@ __device__ __forceinline__ void bitonic_sort(T* items, int count, int thread, in
     }
 }
 
-/// Most items of a bucket that one thread sorts, and that one warp sorts.
-inline constexpr int kThreadItems = 16, kWarpItems = 1024;
+/// Most items of a bucket that one warp sorts.
+inline constexpr int kWarpItems = 1024;
 
-/// What a sort needs in shared memory.
-struct BucketScratch {
-  std::uint16_t* long_buckets;  ///< [items / (kThreadItems + 1)]
-  std::uint32_t* totals;        ///< [32]
-  int* long_count;
-};
-
-/// Sorts every bucket of the placed items.
+/// Sorts the buckets that runs do not.
 template <typename Team, typename Packed>
-__device__ __forceinline__ void sort_buckets(const Team& team, const PackedList<Packed>& list, const BucketTable& table,
-                                             const BucketScratch& scratch) {
-  for (int bucket = team.thread; bucket < table.buckets(); bucket += team.threads) {
-    const int begin = table.begin(bucket), count = table.end(bucket) - begin;
-    if (count > kThreadItems)
-      scratch.long_buckets[atomicAdd(scratch.long_count, 1)] = static_cast<std::uint16_t>(bucket);
-    else if (count > 4)
-      insertion_sort(list.items + begin, count);
-    else if (count > 1)
-      sort_four(list.items + begin, count);
-  }
-  team.sync();
+__device__ __forceinline__ void sort_long_buckets(const Team& team, const PackedList<Packed>& list,
+                                                  const BucketTable& table, const BucketScratch& scratch) {
   const int longs = *scratch.long_count;
   for (int n = team.warp(); n < longs; n += team.warps()) {
     const int begin = table.begin(scratch.long_buckets[n]), count = table.end(scratch.long_buckets[n]) - begin;
@@ -167,23 +212,45 @@ __device__ __forceinline__ void sort_buckets(const Team& team, const PackedList<
   }
 }
 
-/// Sorts the items (slot_of(entry), entry), entries 0 .. count-1. All threads of the team call it; it ends with a
-/// barrier.
-template <typename Team, typename Packed, typename SlotOf>
+/// Neighbouring entries that a thread takes together.
+inline constexpr int kFour = 4;
+struct FourSlots {
+  std::uint32_t slot[kFour];
+  int present;  ///< of these entries; slots past them are 0
+};
+
+/// Sorts the items (slot, entry) of entries 0 .. count-1. `for_slots(use)` calls use(first entry, FourSlots) for the
+/// thread's share of them. The list is filled up to list_length(count) with items above all others. All threads of the
+/// team call it; it ends with a barrier.
+template <typename Team, typename Packed, typename ForSlots>
 __device__ __forceinline__ void bucket_sort(const Team& team, const PackedList<Packed>& list, const BucketTable& table,
-                                            const BucketScratch& scratch, int count, SlotOf&& slot_of) {
-  constexpr int kBatch = 4;
+                                            const BucketScratch& scratch, int count, ForSlots&& for_slots) {
   for (int v = team.thread; v < table.vectors(); v += team.threads)
     reinterpret_cast<uint4*>(table.words)[v] = make_uint4(0, 0, 0, 0);
+  const int filled = list_length(count);
+  if (team.thread < filled - count) list.items[count + team.thread] = ~Packed{0};
   if (team.thread == 0) *scratch.long_count = 0, table.words[-1] = 0;
   team.sync();
-  in_batches<kBatch>(team.thread, team.threads, count, slot_of, [&](int, std::uint32_t slot) { table.add_one(slot); });
+  for_slots([&](int, const FourSlots& four) {
+#pragma unroll
+    for (int j = 0; j < kFour; ++j) table.add(four.slot[j], j < four.present);
+  });
   team.sync();
-  bucket_begins(team, table, scratch.totals);
-  in_batches<kBatch>(team.thread, team.threads, count, slot_of,
-                     [&](int entry, std::uint32_t slot) { list.items[table.add_one(slot)] = list.pack(slot, entry); });
+  bucket_begins(team, table, scratch);
+  for_slots([&](int entry, const FourSlots& four) {
+    int at[kFour];  // four atomics on their way
+#pragma unroll
+    for (int j = 0; j < kFour; ++j) at[j] = table.add(four.slot[j], j < four.present);
+#pragma unroll
+    for (int j = 0; j < kFour; ++j)
+      if (j < four.present) list.items[at[j]] = list.pack(four.slot[j], entry + j);
+  });
   team.sync();
-  sort_buckets(team, list, table, scratch);
+  sort_runs(team, list.items, 0, filled);
+  team.sync();
+  sort_runs(team, list.items, kRun / 2, filled);
+  team.sync();
+  sort_long_buckets(team, list, table, scratch);
   team.sync();
 }
 

@@ -1,8 +1,9 @@
-// decay_sums, variant `chunk_scan`: a CTA takes a chunk, writes then reads, with the sums by entry in shared memory.
-// What is scattered between the orders (entries, sorted positions) is scattered there; global accesses are in order,
-// but for the strengths, which a chunk finds in L1.
+// decay_sums, variant `chunk_scan`: a CTA takes a chunk, writes then reads, with strengths and sums by entry in shared
+// memory. What is scattered between the orders (entries, sorted positions) is scattered there; global accesses are in
+// order, but for log_k and rex of groups of several members, which are few where slots are uniform.
 #include "kernels/common/residency.cuh"
 #include "kernels/decay_sums/entries.cuh"
+#include "kernels/decay_sums/fours.cuh"
 
 namespace sdm::decay_sums {
 namespace {
@@ -26,9 +27,11 @@ struct Side {
   }
 };
 
-/// By entry, in shared memory. `total` holds the gates until a group's sums are known.
+/// By entry: what the sorted order takes lies in shared memory, log_k and rex (of the chunk) where they go.
 struct Sums {
-  float *log_k, *rex, *total;
+  float* total;  ///< shared: the gates until a group's sums are known, then k*exp(log_k)
+  float* k;      ///< shared, then k*exp(rex)
+  float *log_k, *rex;
 };
 
 /// One thread walks a group of several members from its FIRST: log_k forwards, rex backwards. A group of one is right
@@ -53,57 +56,65 @@ __device__ __forceinline__ void walk_group(const Sums& sums, const std::uint32_t
   }
 }
 
-/// A sorted position and what is read for it; kAhead of them are in flight a thread.
-struct Position {
-  std::uint32_t payload;
-  std::int32_t slot, match;
-  float strength, beta;
-};
-inline constexpr int kAhead = 2;
+inline constexpr int kAhead = 2;  // sorted positions of a thread in flight
 
 /// Records are read much later: they should leave L2 to what the next stages read.
 __device__ __forceinline__ void store_record(Record* at, const Record& record) {
   __stcs(reinterpret_cast<uint4*>(at), *reinterpret_cast<const uint4*>(&record));
 }
 
-/// use(i, load(i)) for the CTA's share of 0 .. count-1.
-template <typename Load, typename Use>
-__device__ __forceinline__ void in_entries(int count, Load&& load, Use&& use) {
-  device::in_batches<4>(static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x), count, load, use);
+template <typename V>
+__device__ __forceinline__ void load_writes(const Params& p, const Side& side, const float* gates, const Sums& sums) {
+  const device::Divider by_token(side.entries);
+  const bool vectors = side.positions % 4 == 0;
+  const V* k = static_cast<const V*>(p.k.data) + side.at;
+  in_fours(side.positions, [&](int e) {
+    const float4 strength = load_four(k, e, side.valid, vectors);
+    float4 gate;
+    if (p.gate == Gate::write) {
+      gate = load_four(gates, e, side.valid, vectors);
+    } else {
+      const auto gate_of = [&](int i) { return i < side.valid ? gates[by_token.quotient(i)] : 0.0f; };
+      gate = make_float4(gate_of(e), gate_of(e + 1), gate_of(e + 2), gate_of(e + 3));
+    }
+    four_at(sums.total, e) = gate;
+    four_at(sums.k, e) = strength;
+    store_four(sums.log_k, e, side.positions, vectors, gate);
+    store_four(sums.rex, e, side.positions, vectors, float4{});
+  });
 }
 
-template <typename V>
-__device__ __forceinline__ float strength_at(const void* data, std::int64_t e) {
-  return load_element(static_cast<const V*>(data)[e]);
-}
+/// decayed(x, 0): x, or the one NaN that a product gives.
+__device__ __forceinline__ float times_one(float x) { return x == x ? x : float_of(0x7fffffffu); }
 
-template <typename V>
 __device__ __forceinline__ void write_records(const Params& p, const Side& side, const Sums& sums, const float* beta) {
   const int threads = static_cast<int>(blockDim.x);
   for (int base = static_cast<int>(threadIdx.x); base < side.positions; base += kAhead * threads) {
-    Position at[kAhead] = {};
+    std::uint32_t payload[kAhead];
+    std::int32_t slot[kAhead];
+    float factor[kAhead];
 #pragma unroll
     for (int b = 0; b < kAhead; ++b) {
       const int i = base + b * threads;
-      if (i < side.positions) at[b].payload = side.payload[i], at[b].slot = side.slot[i];
+      if (i < side.positions) payload[b] = side.payload[i], slot[b] = side.slot[i];
     }
 #pragma unroll
-    for (int b = 0; b < kAhead; ++b) {
-      if (base + b * threads >= side.valid) continue;
-      at[b].strength = strength_at<V>(p.k.data, side.at + entry_at(at[b].payload, side.entries));
-      at[b].beta = beta[token_of(at[b].payload)];
-    }
+    for (int b = 0; b < kAhead; ++b)
+      if (base + b * threads < side.valid) factor[b] = beta[token_of(payload[b])];
 #pragma unroll
     for (int b = 0; b < kAhead; ++b) {
       const int i = base + b * threads;
       if (i >= side.positions) continue;
-      Record write{at[b].payload, 0, 0.0f, 1.0f}, undo = write;
+      Record write{payload[b], 0, 0.0f, 1.0f}, undo = write;
       if (i < side.valid) {
-        const int e = entry_at(at[b].payload, side.entries);
-        const float cpe = exp_rn(sums.total[e]), k_weight = decayed(at[b].strength, sums.log_k[e]);
-        write = {at[b].payload, at[b].slot, decayed(at[b].strength, sums.rex[e]), cpe};
-        undo = {at[b].payload, at[b].slot, undo_scale(at[b].beta, k_weight), cpe};
-        sums.total[e] = k_weight;  // its total is used up
+        const int e = entry_at(payload[b], side.entries);
+        const float k = sums.k[e], total = sums.total[e], cpe = exp_rn(total);
+        float k_weight = k * cpe, write_weight = times_one(k);  // of a group of one
+        if ((payload[b] & (kFirst | kLast)) != (kFirst | kLast))
+          k_weight = decayed(k, sums.log_k[e]), write_weight = decayed(k, sums.rex[e]);
+        write = {payload[b], slot[b], write_weight, cpe};
+        undo = {payload[b], slot[b], undo_scale(factor[b], k_weight), cpe};
+        sums.total[e] = k_weight, sums.k[e] = write_weight;  // both are used up
       }
       store_record(p.write_record + side.at + i, write);
       store_record(p.undo_record + side.at + i, undo);
@@ -111,96 +122,96 @@ __device__ __forceinline__ void write_records(const Params& p, const Side& side,
   }
 }
 
+/// What is by entry goes out; the strengths of the reads take the place of those of the writes.
 template <typename V>
-__device__ __forceinline__ void write_entries(const Params& p, const Side& side, const Sums& sums) {
-  const auto load = [&](int e) { return e < side.valid ? strength_at<V>(p.k.data, side.at + e) : 0.0f; };
-  in_entries(side.positions, load, [&](int e, float k) {
-    const bool valid = e < side.valid;
-    const float log_k = valid ? sums.log_k[e] : 0.0f, rex = valid ? sums.rex[e] : 0.0f;
-    store_entry(p, side.at + e, log_k, rex, valid ? sums.total[e] : 0.0f, valid ? decayed(k, rex) : 0.0f);
+__device__ __forceinline__ void write_entries(const Params& p, const Side& side, const Side& reads, const Sums& sums) {
+  const int n = side.positions;
+  const bool vectors = n % 4 == 0, read_vectors = reads.positions % 4 == 0;
+  const V* q = static_cast<const V*>(p.q.data) + reads.at;
+  in_fours(max(n, reads.valid), [&](int e) {
+    float4 strength{};
+    if (e < reads.valid) strength = load_four(q, e, reads.valid, read_vectors);
+    if (e < n) {
+      store_four(p.k_weight, side.at, e, n, vectors, load_four(sums.total, e, side.valid, true));
+      store_four(p.write_weight + side.at, e, n, vectors, load_four(sums.k, e, side.valid, true));
+    }
+    if (e < reads.valid) four_at(sums.k, e) = strength;
   });
 }
 
-/// Read records in sorted order; log_q and the weights by entry go to shared memory.
-template <typename V>
+/// Read records in sorted order; log_q goes to shared memory by entry, the weights take the place of q there.
 __device__ __forceinline__ void read_records(const Params& p, const Side& side, const Side& writes, const float* log_k,
-                                             float* log_q, float* q_weight) {
+                                             float* log_q, float* q) {
   const int threads = static_cast<int>(blockDim.x);
   for (int base = static_cast<int>(threadIdx.x); base < side.positions; base += kAhead * threads) {
-    Position at[kAhead] = {};
+    std::uint32_t payload[kAhead];
+    std::int32_t slot[kAhead], match[kAhead];
 #pragma unroll
     for (int b = 0; b < kAhead; ++b) {
       const int i = base + b * threads;
       if (i >= side.positions) continue;
-      at[b].payload = side.payload[i], at[b].slot = side.slot[i], at[b].match = p.reads.match[side.at + i];
+      payload[b] = side.payload[i], slot[b] = side.slot[i], match[b] = p.reads.match[side.at + i];
     }
 #pragma unroll
-    for (int b = 0; b < kAhead; ++b)
-      if (base + b * threads < side.valid)
-        at[b].strength = strength_at<V>(p.q.data, side.at + entry_at(at[b].payload, side.entries));
-#pragma unroll
     for (int b = 0; b < kAhead; ++b) {
       const int i = base + b * threads;
       if (i >= side.positions) continue;
-      Record record{at[b].payload, 0, 0.0f, 1.0f};
+      const int e = entry_at(payload[b], side.entries);
+      Record record{payload[b], 0, 0.0f, 1.0f};
       float log = 0.0f;
       if (i < side.valid) {
-        if (at[b].match >= 0) {
+        if (match[b] >= 0) {
           const std::uint32_t member =
-              last_member(writes.payload + at[b].match, token_of(at[b].payload), writes.valid - at[b].match);
+              last_member(writes.payload + match[b], token_of(payload[b]), writes.valid - match[b]);
           if (member != 0) log = log_k[entry_at(member, writes.entries)];
         }
-        record = {at[b].payload, at[b].slot, decayed(at[b].strength, log), 0.0f};
+        record = {payload[b], slot[b], decayed(q[e], log), 0.0f};
       }
-      const int e = entry_at(at[b].payload, side.entries);
       log_q[e] = log;
-      q_weight[e] = record.scale;
+      q[e] = record.scale;
       store_record(p.read_record + side.at + i, record);
     }
   }
 }
 
-__device__ __forceinline__ void read_entries(const Params& p, const Side& side, const float* log_q,
-                                             const float* q_weight) {
-  for (int e = static_cast<int>(threadIdx.x); e < side.positions; e += static_cast<int>(blockDim.x)) {
-    p.log_q[side.at + e] = log_q[e];
-    device::set_value(p.q_weight, side.at + e, q_weight[e]);
-  }
+__device__ __forceinline__ void read_entries(const Params& p, const Side& side, float* log_q, float* q_weight) {
+  const bool vectors = side.positions % 4 == 0;
+  in_fours(side.positions, [&](int e) {
+    store_four(p.log_q + side.at, e, side.positions, vectors, four_at(log_q, e));
+    store_four(p.q_weight, side.at, e, side.positions, vectors, four_at(q_weight, e));
+  });
 }
 
-/// grid: chunks. Shared: log_k, rex, total of the writes; log_q and the weights of the reads follow log_k. V: of k and
-/// q.
+/// Floats of a row by entry in shared memory: whole vectors.
+SDM_HD int padded(int positions) { return (positions + 3) / 4 * 4; }
+
+/// grid: chunks. Shared: total and k of the writes, whose places the reads' log_q and q take. V: of k and q.
 template <typename V>
 __global__ void __launch_bounds__(1024, device::kResidentThreads / 1024)
     chunk_scan_kernel(const __grid_constant__ Params p) {
   device::wait_for_previous_grid();
   const std::int64_t chunk = blockIdx.x;
-  const int n = p.dims.write_positions();
+  const int either = padded(max(p.dims.write_positions(), p.dims.read_positions()));
   const Side writes(p.writes, p.dims, chunk, p.dims.writes), reads(p.reads, p.dims, chunk, p.dims.reads);
   float* shared = reinterpret_cast<float*>(device::dynamic_shared());
-  const Sums sums{shared, shared + n, shared + 2 * n};
+  const Sums sums{shared, shared + either, p.log_k + writes.at, p.rex + writes.at};
   const std::int64_t tokens = chunk * p.dims.chunk;
-  const device::Divider by_token(writes.entries);
-  const float* gates = p.g + (p.gate == Gate::write ? writes.at : tokens);
-  const auto gate_of = [&](int e) { return gates[p.gate == Gate::write ? e : by_token.quotient(e)]; };
-  in_entries(writes.valid, gate_of, [&](int e, float gate) {
-    sums.log_k[e] = sums.total[e] = gate;
-    sums.rex[e] = 0.0f;
-  });
+  load_writes<V>(p, writes, p.g + (p.gate == Gate::write ? writes.at : tokens), sums);
   __syncthreads();
-  const auto payload_of = [&](int i) { return writes.payload[i]; };
-  in_entries(writes.valid, payload_of, [&](int i, std::uint32_t payload) {
-    if ((payload & (kFirst | kLast)) == kFirst) walk_group(sums, writes.payload + i, writes.entries);
-  });
+  device::in_batches<4>(
+      static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x), writes.valid,
+      [&](int i) { return writes.payload[i]; },
+      [&](int i, std::uint32_t payload) {
+        if ((payload & (kFirst | kLast)) == kFirst) walk_group(sums, writes.payload + i, writes.entries);
+      });
   __syncthreads();
-  write_records<V>(p, writes, sums, p.beta + tokens);
+  write_records(p, writes, sums, p.beta + tokens);
   __syncthreads();
-  write_entries<V>(p, writes, sums);
-  __syncthreads();  // the reads take the place of rex and total
-  float *log_q = shared + n, *q_weight = log_q + reads.positions;
-  read_records<V>(p, reads, writes, sums.log_k, log_q, q_weight);
+  write_entries<V>(p, writes, reads, sums);
+  __syncthreads();  // the reads take the places of total and k
+  read_records(p, reads, writes, sums.log_k, sums.total, sums.k);
   __syncthreads();
-  read_entries(p, reads, log_q, q_weight);
+  read_entries(p, reads, sums.total, sums.k);
 }
 
 // --- launchers -------------------------------------------------------------------------------------------------------
@@ -208,11 +219,11 @@ __global__ void __launch_bounds__(1024, device::kResidentThreads / 1024)
 device::LaunchShape shape_of(const Params& p, const Geometry& geometry) {
   const int writes = p.dims.write_positions(), reads = p.dims.read_positions();
   const int largest = writes > reads ? writes : reads;
-  // Two CTAs of 1024 threads fill a multiprocessor; their loads and stores come at different times. default took 70 us
+  // Two CTAs of 1024 threads fill a multiprocessor; their loads and stores come at different times. default took 66 us
   // on an H200, with four CTAs of 512 threads, whose stores all come at once, 72.
   int threads = largest <= 1024 ? 128 : 1024;
   if (geometry.warps >= 1 && geometry.warps <= 32) threads = 32 * geometry.warps;
-  const int floats = writes + 2 * largest;
+  const int floats = 2 * padded(largest);
   return {dim3(static_cast<unsigned>(p.dims.chunks())), threads, static_cast<std::size_t>(floats) * 4};
 }
 

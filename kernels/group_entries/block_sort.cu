@@ -1,82 +1,16 @@
 #include <bit>
 
-#include "kernels/common/residency.cuh"
-#include "kernels/group_entries/outputs.cuh"
+#include "kernels/group_entries/sorted_side.cuh"
 
 namespace sdm::group_entries {
 namespace {
 
-// --- shared memory ---------------------------------------------------------------------------------------------------
-
-/// Where one side's data lie, in bytes, and how its slots are cut. The table takes the inverse positions in the end,
-/// the mask lists the long buckets at first.
-struct SideLayout {
-  int items, table, mask;
-  int entry_bits, table_bits, shift;
-};
 struct Layout {
   SideLayout side[2];
   int bytes;
 };
 
-/// About one bucket an entry, no more than there are slots.
-SideLayout side_layout(int positions, std::int64_t slots, int item_bytes, int& at) {
-  const auto bits = [](std::int64_t values) { return std::bit_width(static_cast<std::uint64_t>(values - 1)); };
-  SideLayout side{};
-  side.entry_bits = static_cast<int>(bits(positions));
-  side.table_bits = static_cast<int>(std::min(bits(slots), bits(positions)));
-  side.shift = static_cast<int>(bits(slots)) - side.table_bits;
-  const auto take = [&](int bytes) { return std::exchange(at, at + (bytes + 15) / 16 * 16); };
-  side.items = take(positions * item_bytes);
-  constexpr int kBefore = 16;  // the word before the table, and its alignment
-  side.table = take(kBefore + 2 * std::max(positions, 1 << side.table_bits)) + kBefore;
-  side.mask = take(4 * ((positions + 31) / 32));
-  return side;
-}
-
 // --- kernels ---------------------------------------------------------------------------------------------------------
-
-/// One side of a chunk in shared memory.
-template <typename Packed>
-struct Sorted {
-  device::PackedList<Packed> list;
-  device::BucketTable table;
-  std::uint32_t* mask;
-
-  __device__ __forceinline__ explicit Sorted(const SideLayout& side)
-      : list{reinterpret_cast<Packed*>(device::dynamic_shared() + side.items), side.entry_bits},
-        table{reinterpret_cast<std::uint32_t*>(device::dynamic_shared() + side.table), side.table_bits, side.shift},
-        mask(reinterpret_cast<std::uint32_t*>(device::dynamic_shared() + side.mask)) {}
-
-  /// Sorted position of the first entry of the slot, or -1. A bucket rarely holds more than a few items.
-  __device__ __forceinline__ int find(std::uint32_t slot) const {
-    const int bucket = static_cast<int>(slot >> table.shift), end = table.end(bucket);
-    const Packed wanted = list.pack(slot, 0);
-    int low = table.begin(bucket);
-    if (end - low > device::kThreadItems) {
-      int high = end;
-      while (low < high) {
-        const int middle = (low + high) / 2;
-        if (list.items[middle] < wanted)
-          low = middle + 1;
-        else
-          high = middle;
-      }
-    }
-    while (low < end && list.items[low] < wanted) ++low;
-    return low < end && list.get(low).key == slot ? low : -1;
-  }
-};
-
-/// Where entries went, by entry: through shared memory, so that global stores are in order.
-template <typename Team, typename Packed>
-__device__ __forceinline__ void write_positions(const Team& team, const Segment& s, const Sorted<Packed>& sorted) {
-  auto* position = reinterpret_cast<std::uint16_t*>(sorted.table.words);
-  for (int i = team.thread; i < s.positions; i += team.threads)
-    position[i < s.valid ? static_cast<int>(sorted.list.get(i).entry) : i] = static_cast<std::uint16_t>(i);
-  team.sync();
-  for (int e = team.thread; e < s.positions; e += team.threads) s.groups.position[s.at + e] = position[e];
-}
 
 /// Calls body.operator()<kSide>(): with the side known, the arguments stay in constant memory instead of registers.
 template <typename Body>
@@ -87,11 +21,15 @@ __device__ __forceinline__ void with_side(int side, Body&& body) {
     body.template operator()<1>();
 }
 
-/// kBoth: a CTA sorts both sides of a chunk, half of its warps each, and joins them (61 us at default on an H200; two
-/// radix passes and a join of its own took 214); else one side (blockIdx.y). Full multiprocessors (2048 threads) hide
-/// the latency of shared memory; a single long side leaves room for 1024.
+/// Of a CTA. Both sides: two CTAs, or four of half the threads, leave 42 registers a thread: 48 us at default on an
+/// H200, with 32 of them and full multiprocessors 50.
+template <bool kBoth>
+constexpr int kMostThreads = kBoth ? 768 : 1024;
+
+/// kBoth: a CTA sorts both sides of a chunk, half of its warps each, and joins them (two radix passes and a join of its
+/// own took 214 us at default); else one side (blockIdx.y).
 template <typename Packed, bool kBoth>
-__global__ void __launch_bounds__(1024, kBoth ? device::kResidentThreads / 1024 : 1)
+__global__ void __launch_bounds__(kMostThreads<kBoth>, kBoth ? 2 : 1)
     block_sort_kernel(const __grid_constant__ Params p, const __grid_constant__ Layout layout) {
   __shared__ std::uint32_t totals[2][32];
   __shared__ int long_count[2];
@@ -104,22 +42,21 @@ __global__ void __launch_bounds__(1024, kBoth ? device::kResidentThreads / 1024 
     const Segment s = segment_of(p, blockIdx.x, kSide == 0 ? SideOf::writes : SideOf::reads);
     const Sorted<Packed> mine(layout.side[kSide]);
     const device::BucketScratch scratch{reinterpret_cast<std::uint16_t*>(mine.mask), totals[kSide], long_count + kSide};
-    device::bucket_sort(team, mine.list, mine.table, scratch, s.valid, [&](int entry) { return s.slot_of(entry); });
+    device::bucket_sort(team, mine.list, mine.table, scratch, s.valid, [&](auto&& use) { for_slots(team, s, use); });
   });
   __syncthreads();
   with_side(side, [&]<int kSide>() {
     const device::Team<kSide + 1> team{thread, threads};
     const Segment s = segment_of(p, blockIdx.x, kSide == 0 ? SideOf::writes : SideOf::reads);
-    const Sorted<Packed> mine(layout.side[kSide]), other(layout.side[1 - kSide]);
-    write_segment(team, s, mine.list, mine.mask, [&](const device::SortItem& item, int i) {
-      if constexpr (kBoth) s.groups.match[s.at + i] = i < s.valid ? other.find(item.key) : -1;
-    });
+    write_sorted<kBoth>(team, s, Sorted<Packed>(layout.side[kSide]), Sorted<Packed>(layout.side[1 - kSide]));
   });
   __syncthreads();  // nobody needs the tables any more
   with_side(side, [&]<int kSide>() {
     const device::Team<kSide + 1> team{thread, threads};
     const Segment s = segment_of(p, blockIdx.x, kSide == 0 ? SideOf::writes : SideOf::reads);
-    write_positions(team, s, Sorted<Packed>(layout.side[kSide]));
+    const Sorted<Packed> mine(layout.side[kSide]);
+    if (team.warp() == 0) write_windows(s, mine.mask);
+    write_positions(team, s, mine);
   });
 }
 
@@ -153,9 +90,13 @@ Plan plan_of(const Params& p, const LaunchContext& context) {
       int one = 0;
       plan.layout.side[side] = side_layout(positions[side], p.dims.slots, plan.wide ? 8 : 4, one);
     }
-  // About 8 entries a thread: four CTAs of 512 (or two of 1024) fill a multiprocessor.
-  int threads = std::clamp(std::bit_ceil(static_cast<unsigned>(plan.both ? 2 * largest : largest)) / 16, 128u, 1024u);
-  if (context.geometry.warps >= 2 && context.geometry.warps <= 32) threads = 64 * (context.geometry.warps / 2);
+  // Of both sides about 21 entries a thread, and 11 where two CTAs a multiprocessor hold all chunks (wide960 took 29 us
+  // on an H200, and 33 with 21); of one side 16 to 32.
+  const int most = plan.both ? kMostThreads<true> : kMostThreads<false>;
+  const int entries = static_cast<int>(std::bit_ceil(static_cast<unsigned>(largest)));
+  const bool few = p.dims.chunks() <= 2 * context.device.multiprocessors;
+  int threads = std::clamp(plan.both ? entries / 32 * (few ? 6 : 3) : entries / 16, plan.both ? 192 : 128, most);
+  if (context.geometry.warps >= 2) threads = std::min(64 * (context.geometry.warps / 2), most);
   plan.shape = {
       plan.both ? dim3(static_cast<unsigned>(p.dims.chunks())) : dim3(static_cast<unsigned>(p.dims.chunks()), 2),
       threads, static_cast<std::size_t>(plan.layout.bytes)};

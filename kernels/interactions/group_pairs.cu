@@ -217,13 +217,16 @@ Plan plan_of(const Params& p, const LaunchContext& context) {
   // L1 holds the matches of up to 4096 reads of every CTA that is resident: 32 us at default on an H200, 33 staged.
   plan.staged = true, plan.matched = reads > 4096 && n < kNoMatch;
   // Two CTAs a multiprocessor where that is enough for every chunk: each is staged once. Payloads past a third of a
-  // multiprocessor leave room for one CTA or two: these get more warps.
+  // multiprocessor leave room for one CTA or two: these get more warps, but not in the place of the matches (flagship
+  // took 199 us on an H200 with 12 warps and matches, 216 with 12 warps and 237 with 32 without).
   if (p.dims.chunks() <= 2 * context.device.multiprocessors && p.dims.chunk >= kMoreThreads / 32 &&
       fits(kMoreThreads, 2))
     warps = kMoreThreads / 32;
   else if (!fits(kFewThreads, 3))
     warps = kManyThreads / 32;
-  if (!fits_one()) plan.matched = false;
+  const int without_matches = warps;
+  if (!fits_one() && plan.matched) warps = kFewThreads / 32;
+  if (!fits_one()) plan.matched = false, warps = without_matches;
   if (!fits_one()) plan.staged = false, warps = kFewThreads / 32;
   if (context.geometry.warps > 0 && context.geometry.warps <= warps) warps = context.geometry.warps;
   const std::size_t shared = bytes(warps);

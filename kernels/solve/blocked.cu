@@ -150,18 +150,29 @@ __device__ __forceinline__ void finish_rows(const float* panel, float* finished,
   }
 }
 
-/// The finished block to its place, and zeros to the block mirrored at the diagonal.
-__device__ __forceinline__ void store_block(const Block& block, const float* finished) {
-  const int lane = device::lane_id(), chunk = block.chunk;
-  const int i0 = kBlock * block.row, c0 = kBlock * block.column;
-  for (int r = 0; r < min(kBlock, chunk - i0); ++r)
-    if (c0 + lane < chunk) block.s[(i0 + r) * chunk + c0 + lane] = finished[r * kBlock + lane];
-  if (block.row == block.column) return;
-  for (int r = 0; r < kBlock; ++r)
-    if (i0 + lane < chunk) block.s[(c0 + r) * chunk + i0 + lane] = 0.0f;
+/// Rows i0 .. i0 + 31, columns c0 .. c0 + 31 of S, those that exist: `four(r, x)` gives columns x .. x + 3 of row r.
+template <bool kVector, typename Four>
+__device__ __forceinline__ void store_tile(const Block& block, int i0, int c0, Four&& four) {
+  const int x = lane_x(), chunk = block.chunk;
+#pragma unroll
+  for (int v = 0; v < kLaneRows; ++v) {
+    const int r = 4 * v + lane_y();
+    if (i0 + r >= chunk) continue;
+    const float4 value = four(r, x);
+    float* at = block.s + (i0 + r) * chunk + c0 + x;
+    if constexpr (kVector) {
+      if (c0 + x < chunk) *reinterpret_cast<float4*>(at) = value;
+    } else {
+      if (c0 + x < chunk) at[0] = value.x;
+      if (c0 + x + 1 < chunk) at[1] = value.y;
+      if (c0 + x + 2 < chunk) at[2] = value.z;
+      if (c0 + x + 3 < chunk) at[3] = value.w;
+    }
+  }
 }
 
-/// 26 us at small120 on an H200 and 72 at flagship; a thread a column took 36 and 115.
+/// 24 us at small120 on an H200 and 67 at flagship; a thread a column took 36 and 115, stores of 4 bytes at the end 26
+/// and 72.
 /// grid: (chunk, pair of columns of blocks), the longest columns first. A CTA takes column q and column blocks - 1 - q:
 /// blocks + 1 warps, however long the columns are. Shared: the warps' panels [32][32], then their finished blocks, then
 /// the beta of their rows.
@@ -181,6 +192,8 @@ __global__ void __launch_bounds__(32 * kMostWarps, 2) blocked_kernel(const __gri
   PanelLoads<kVector> loads;
   Accumulators acc = {};
   if (present) loads.load(block, block.column);
+  if (present && block.row != block.column)  // the block mirrored at the diagonal, while the loads are on their way
+    store_tile<kVector>(block, kBlock * block.column, kBlock * block.row, [](int, int) { return float4{}; });
   float* beta = reinterpret_cast<float*>(device::dynamic_shared()) + (blocks + 1) * (kPanel + kTile) + warp * kBlock;
   const int own_row = kBlock * block.row + device::lane_id();
   beta[device::lane_id()] = present && own_row < chunk ? block.beta[own_row] : 0.0f;
@@ -203,7 +216,9 @@ __global__ void __launch_bounds__(32 * kMostWarps, 2) blocked_kernel(const __gri
       finish_rows<false>(panel, finished, acc);
   }
   for (int step = block.step; step + 1 < long_column; ++step) __syncthreads();
-  if (present) store_block(block, finished);
+  if (present)
+    store_tile<kVector>(block, kBlock * block.row, kBlock * block.column,
+                        [&](int r, int x) { return *reinterpret_cast<const float4*>(finished + r * kBlock + x); });
 }
 
 // --- launchers -------------------------------------------------------------------------------------------------------

@@ -1,199 +1,158 @@
 #pragma once
-// Gradients by entry: strengths, decay sums and gates (orders: contract.h). A thread per entry, in entry order, so that
-// inputs and outputs are coalesced; only members of longer groups and matched entries walk. Device only.
-#include "kernels/common/entry_values.cuh"
+// Gradients by entry: strengths and decay sums, and the gates of entries that need nothing of others (orders:
+// contract.h). Device only.
 #include "kernels/common/launch.h"
-#include "kernels/parameter_gradients/contract.h"
-#include "kernels/parameter_gradients/parameter_gradients.h"
+#include "kernels/parameter_gradients/walks.cuh"
 
 namespace sdm::parameter_gradients {
 
-inline constexpr int kEntryThreads = 256;
+/// kCount neighbouring values.
+template <typename T, int kCount>
+struct alignas(sizeof(T) * kCount) Pack {
+  T v[kCount];
+};
+template <int kCount, typename T>
+__device__ __forceinline__ Pack<T, kCount> pack_at(const T* p, std::int64_t i) {
+  return *reinterpret_cast<const Pack<T, kCount>*>(p + i);
+}
+template <int kCount>
+__device__ __forceinline__ void set_pack(float* p, std::int64_t i, const Pack<float, kCount>& x) {
+  *reinterpret_cast<Pack<float, kCount>*>(p + i) = x;
+}
+/// Strengths, f32 or bf16.
+template <int kCount>
+__device__ __forceinline__ Pack<float, kCount> values_at(AnyPtr p, std::int64_t i) {
+  if (p.dtype == DType::f32) return pack_at<kCount>(static_cast<const float*>(p.data), i);
+  const auto narrow = pack_at<kCount>(static_cast<const bf16_t*>(p.data), i);
+  Pack<float, kCount> wide;
+#pragma unroll
+  for (int n = 0; n < kCount; ++n) wide.v[n] = from_bf16(narrow.v[n]);
+  return wide;
+}
 
-/// A member of a group, found by its sorted position.
-struct Member {
-  std::int64_t at;  // in [N, C, entries]
-  int token;
-  bool last;
+inline constexpr int kEntryThreads = 128, kEntriesOfCta = 512;
+
+/// Entries of a CTA that need a walk.
+struct WalkList {
+  int count;
+  std::uint16_t entry[kEntriesOfCta];  ///< from the first one of the CTA on
 };
 
-/// One chunk as the walks see it.
-struct ChunkWalk {
-  const Params& p;
-  std::int64_t chunk;
+/// Left in d_gate by a write whose gate gradient needs others' sums. No sum gives this NaN.
+inline constexpr std::uint32_t kGateToCome = 0xffffffffu;
 
-  __device__ __forceinline__ std::int64_t write_at() const { return chunk * p.dims.write_positions(); }
-  __device__ __forceinline__ std::int64_t read_at() const { return chunk * p.dims.read_positions(); }
-  __device__ __forceinline__ Member write(int position) const {
-    return member(p.writes.payload, write_at(), p.dims.writes, position);
+/// Appends the marked ones of every lane's kCount entries. Their order does not matter.
+template <int kCount>
+__device__ __forceinline__ void append(WalkList& list, int first, const bool (&marked)[kCount]) {
+  unsigned votes[kCount];
+  int total = 0, base = 0;
+#pragma unroll
+  for (int n = 0; n < kCount; ++n) {
+    votes[n] = __ballot_sync(device::kWholeWarp, marked[n]);
+    total += __popc(votes[n]);
   }
-  __device__ __forceinline__ Member read(int position) const {
-    return member(p.reads.payload, read_at(), p.dims.reads, position);
+  if (total == 0) return;
+  if (device::lane_id() == 0) base = atomicAdd(&list.count, total);
+  base = __shfl_sync(device::kWholeWarp, base, 0);
+#pragma unroll
+  for (int n = 0; n < kCount; ++n) {
+    if (marked[n])
+      list.entry[base + __popc(votes[n] & ((1u << device::lane_id()) - 1u))] = static_cast<std::uint16_t>(first + n);
+    base += __popc(votes[n]);
   }
-  __device__ static __forceinline__ Member member(const std::uint32_t* payloads, std::int64_t at, int entries,
-                                                  int position) {
-    const std::uint32_t payload = payloads[at + position];
-    return {at + token_of(payload) * entries + entry_of(payload), token_of(payload), (payload & kLast) != 0};
-  }
-  __device__ __forceinline__ float d_a_of(int later, int earlier) const {
-    const std::int64_t row = chunk * p.dims.chunk + later;
-    return d_a(p.beta[row], p.dm[row * p.dims.chunk + earlier]);
-  }
-  __device__ __forceinline__ float d_qk_of(int later, int earlier) const {
-    return p.dqk[(chunk * p.dims.chunk + later) * p.dims.chunk + earlier];
-  }
-};
-
-__device__ __forceinline__ WriteSums sums_of(const ChunkWalk& w, const Member& e, int position, int distance,
-                                             float log_e) {
-  const Params& p = w.p;
-  WriteSums s;
-  for (int i = position - distance; i < position; ++i) {
-    const Member j = w.write(i);
-    s.row = add_pair(w.d_a_of(e.token, j.token), device::value_at(p.k, j.at), log_e, p.log_k[j.at], s.row);
-  }
-  for (bool more = !e.last; more;) {
-    const Member later = w.write(++position);
-    s.col = add_pair(w.d_a_of(later.token, e.token), device::value_at(p.k, later.at), p.log_k[later.at], log_e, s.col);
-    more = !later.last;
-  }
-  return s;
 }
 
-/// Reads of the slot at the write's token or later.
-__device__ __forceinline__ float read_sum_of(const ChunkWalk& w, const Member& e, int match, float log_e) {
+/// Reads first .. first + kCount - 1 as if they had no match; `walks`: which have one.
+template <int kCount>
+__device__ __forceinline__ void plain_reads(const ChunkWalk& w, int first, bool (&walks)[kCount]) {
   const Params& p = w.p;
-  float sum = 0.0f;
-  for (bool more = match >= 0; more; ++match) {
-    const Member r = w.read(match);
-    if (r.token >= e.token)
-      sum = add_pair(w.d_qk_of(r.token, e.token), device::value_at(p.q, r.at), p.log_q[r.at], log_e, sum);
-    more = !r.last;
+  const int valid = p.dims.valid_tokens_of_chunk(w.chunk) * p.dims.reads;
+  const std::int64_t at = w.read_at(), e = at + first;
+  const auto position = pack_at<kCount>(p.reads.position, e);
+  const auto q = values_at<kCount>(p.q, e);
+  const auto log_q = pack_at<kCount>(p.log_q, e), d_qw = pack_at<kCount>(p.d_qw, e);
+  Pack<float, kCount> d_q, d_log_q;
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) walks[i] = first + i < valid && p.reads.match[at + position.v[i]] >= 0;
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) {
+    const ReadGradients g = read_gradients(q.v[i], log_q.v[i], d_qw.v[i], 0.0f);
+    d_q.v[i] = first + i < valid ? g.d_q : 0.0f;
+    d_log_q.v[i] = first + i < valid ? g.d_log_q : 0.0f;
   }
-  return sum;
+  set_pack(p.d_q, e, d_q);
+  set_pack(p.d_log_q, e, d_log_q);
 }
 
-__device__ __forceinline__ void write_entry(const ChunkWalk& w, int entry) {
+/// Writes first .. first + kCount - 1 as if they were alone in their groups and not read; `walks`: which are not.
+template <int kCount>
+__device__ __forceinline__ void plain_writes(const ChunkWalk& w, int first, bool (&walks)[kCount]) {
   const Params& p = w.p;
-  const std::int64_t at = w.write_at(), e = at + entry;
-  if (entry >= p.dims.valid_tokens_of_chunk(w.chunk) * p.dims.writes) {
-    p.d_k[e] = p.d_log_k[e] = p.d_rex[e] = 0.0f;
-    return;
+  const int valid = p.dims.valid_tokens_of_chunk(w.chunk) * p.dims.writes;
+  const std::int64_t at = w.write_at(), e = at + first;
+  const auto position = pack_at<kCount>(p.writes.position, e);
+  const auto k = values_at<kCount>(p.k, e);
+  const auto log_k = pack_at<kCount>(p.log_k, e), rex = pack_at<kCount>(p.rex, e);
+  const auto d_kw = pack_at<kCount>(p.d_kw, e), d_ww = pack_at<kCount>(p.d_ww, e);
+  const auto d_decay = pack_at<kCount>(p.d_decay, e);
+  Pack<float, kCount> d_k, d_log_k, d_rex, d_gate;
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) {
+    walks[i] = false;
+    if (first + i >= valid) continue;
+    constexpr std::uint32_t kAlone = kFirst | kLast;
+    const std::int64_t sorted = at + position.v[i];
+    walks[i] = (p.writes.payload[sorted] & kAlone) != kAlone || p.writes.match[sorted] >= 0;
   }
-  const int position = p.writes.position[e];
-  const float log_e = p.log_k[e];
-  const std::uint32_t payload = p.writes.payload[at + position];
-  const Member self{e, token_of(payload), (payload & kLast) != 0};
-  WriteSums sums = sums_of(w, self, position, distance_of(payload), log_e);
-  sums.read = read_sum_of(w, self, p.writes.match[at + position], log_e);
-  const WriteGradients g = write_gradients(device::value_at(p.k, e), log_e, p.rex[e], p.d_kw[e], p.d_ww[e], sums);
-  p.d_k[e] = g.d_k;
-  p.d_log_k[e] = g.d_log_k;
-  p.d_rex[e] = g.d_rex;
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) {
+    const bool is_valid = first + i < valid;
+    const WriteGradients g = write_gradients(k.v[i], log_k.v[i], rex.v[i], d_kw.v[i], d_ww.v[i], {});
+    d_k.v[i] = is_valid ? g.d_k : 0.0f;
+    d_log_k.v[i] = is_valid ? g.d_log_k : 0.0f;
+    d_rex.v[i] = is_valid ? g.d_rex : 0.0f;
+    d_gate.v[i] = is_valid ? ((d_decay.v[i] + (0.0f + g.d_log_k)) + 0.0f) + 0.0f : 0.0f;
+    if (walks[i]) d_gate.v[i] = float_of(kGateToCome);
+  }
+  set_pack(p.d_k, e, d_k);
+  set_pack(p.d_log_k, e, d_log_k);
+  set_pack(p.d_rex, e, d_rex);
+  set_pack(p.d_gate, e, d_gate);
 }
 
-__device__ __forceinline__ void read_entry(const ChunkWalk& w, int entry) {
-  const Params& p = w.p;
-  const std::int64_t at = w.read_at(), e = at + entry;
-  if (entry >= p.dims.valid_tokens_of_chunk(w.chunk) * p.dims.reads) {
-    p.d_q[e] = p.d_log_q[e] = 0.0f;
-    return;
-  }
-  const int token = entry / p.dims.reads;
-  const float log_q = p.log_q[e];
-  float rd = 0.0f;
-  int match = p.reads.match[at + p.reads.position[e]];
-  for (bool more = match >= 0; more; ++match) {
-    const Member j = w.write(match);
-    if (j.token > token) break;  // tokens ascend: all later ones are past it too
-    rd = add_pair(w.d_qk_of(token, j.token), device::value_at(p.k, j.at), log_q, p.log_k[j.at], rd);
-    more = !j.last;
-  }
-  const ReadGradients g = read_gradients(device::value_at(p.q, e), log_q, p.d_qw[e], rd);
-  p.d_q[e] = g.d_q;
-  p.d_log_q[e] = g.d_log_q;
-}
-
-/// grid: (chunk, part of its entries) x side.
-template <int kUnused = 0>
-__global__ void __launch_bounds__(kEntryThreads) entries_kernel(const __grid_constant__ Params p, int parts) {
+/// grid: (chunk, side, part of its entries). Most entries are alone in their groups and have no match: these are done
+/// kCount a thread, and the others listed, so that their walks fill whole warps. Few chunks are worked on at a time:
+/// with all of them in flight, a CTA each, which is more than L2 holds, flagship took 730 to 900 us on an H200 for this
+/// and the gates, in place of 453.
+template <int kCount>
+__global__ void __launch_bounds__(kEntryThreads, 8) entries_kernel(const __grid_constant__ Params p, int parts) {
+  __shared__ WalkList list;
+  const auto split = static_cast<unsigned>(parts);
+  const bool is_write = blockIdx.x / split % 2 == 0;
+  const ChunkWalk w{p, blockIdx.x / (2 * split)};
+  const int begin = static_cast<int>(blockIdx.x % split) * kEntriesOfCta, thread = static_cast<int>(threadIdx.x);
+  const int end = min(begin + kEntriesOfCta, is_write ? p.dims.write_positions() : p.dims.read_positions());
+  if (thread == 0) list.count = 0;
   device::wait_for_previous_grid();
-  const ChunkWalk w{p, blockIdx.x / static_cast<unsigned>(parts)};
-  const int part = static_cast<int>(blockIdx.x % static_cast<unsigned>(parts));
-  const int entry = part * kEntryThreads + static_cast<int>(threadIdx.x);
-  if (blockIdx.y == 0) {
-    if (entry < p.dims.write_positions()) write_entry(w, entry);
-  } else {
-    if (entry < p.dims.read_positions()) read_entry(w, entry);
-  }
-}
-
-/// The gate gradients of one group, by the thread of its first entry. The earlier members' sum runs forwards and waits
-/// in d_gate; the later members' and the reads' sums run backwards.
-__device__ __forceinline__ void group_gates(const ChunkWalk& w, int begin) {
-  const Params& p = w.p;
-  float earlier = 0.0f;
-  int last = begin;
-  for (bool more = true; more; ++last) {
-    const Member m = w.write(last);
-    p.d_gate[m.at] = earlier;
-    earlier = earlier + p.d_rex[m.at];
-    more = !m.last;
-  }
-  --last;
-  const int first_read = p.writes.match[w.write_at() + begin];
-  int read = first_read;
-  if (first_read >= 0)
-    while (!w.read(read).last) ++read;
-  float later = 0.0f, read_sum = 0.0f;
-  for (int i = last; i >= begin; --i) {
-    const Member m = w.write(i);
-    later = later + p.d_log_k[m.at];
-    for (; first_read >= 0 && read >= first_read; --read) {
-      const Member r = w.read(read);
-      if (r.token < m.token) break;
-      read_sum = read_sum + p.d_log_q[r.at];
+  __syncthreads();
+  for (int base = begin; base < end; base += kCount * kEntryThreads) {
+    const int first = base + kCount * thread;
+    bool walks[kCount] = {};
+    if (first < end) {
+      if (is_write)
+        plain_writes<kCount>(w, first, walks);
+      else
+        plain_reads<kCount>(w, first, walks);
     }
-    p.d_gate[m.at] = ((p.d_decay[m.at] + later) + p.d_gate[m.at]) + read_sum;
+    append<kCount>(list, first - begin, walks);
   }
-}
-
-template <int kUnused = 0>
-__global__ void __launch_bounds__(kEntryThreads) gates_kernel(const __grid_constant__ Params p, int parts) {
-  device::wait_for_previous_grid();
-  const ChunkWalk w{p, blockIdx.x / static_cast<unsigned>(parts)};
-  const int entry =
-      static_cast<int>(blockIdx.x % static_cast<unsigned>(parts)) * kEntryThreads + static_cast<int>(threadIdx.x);
-  if (entry >= p.dims.write_positions()) return;
-  const std::int64_t at = w.write_at(), e = at + entry;
-  if (entry >= p.dims.valid_tokens_of_chunk(w.chunk) * p.dims.writes) {
-    p.d_gate[e] = 0.0f;
-    return;
+  __syncthreads();
+  for (int i = thread; i < list.count; i += kEntryThreads) {
+    if (is_write)
+      write_entry(w, begin + list.entry[i]);
+    else
+      read_entry(w, begin + list.entry[i]);
   }
-  const int position = p.writes.position[e];
-  if (p.writes.payload[at + position] & kFirst) group_gates(w, position);
-}
-
-inline constexpr int kScalarRows = 128;
-
-/// A scalar gate: the sum over a token's entries, ascending. Rows pass through shared memory so that loads are
-/// coalesced.
-template <int kUnused = 0>
-__global__ void __launch_bounds__(kScalarRows) scalar_gate_kernel(const __grid_constant__ Params p) {
-  __shared__ float tile[kScalarRows][33];
-  device::wait_for_previous_grid();
-  const int entries = p.dims.writes, lane = device::lane_id();
-  const std::int64_t rows = p.dims.chunks() * p.dims.chunk, row0 = std::int64_t{blockIdx.x} * kScalarRows;
-  float sum = 0.0f;
-  for (int n0 = 0; n0 < entries; n0 += 32) {
-    for (int r = device::warp_id(); r < kScalarRows; r += kScalarRows / 32)
-      if (row0 + r < rows && n0 + lane < entries) tile[r][lane] = p.d_gate[(row0 + r) * entries + n0 + lane];
-    __syncthreads();
-    if (row0 + threadIdx.x < rows)
-      for (int n = 0; n < min(32, entries - n0); ++n) sum = sum + tile[threadIdx.x][n];
-    __syncthreads();
-  }
-  if (row0 + threadIdx.x < rows) p.d_g[row0 + threadIdx.x] = sum;
 }
 
 }  // namespace sdm::parameter_gradients

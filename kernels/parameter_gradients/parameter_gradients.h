@@ -32,7 +32,7 @@ struct Params {
   float* d_k = nullptr;      ///< [N, C, W] out
   float* d_q = nullptr;      ///< [N, C, R] out
   float* d_v = nullptr;      ///< [N, C, D] out
-  float* d_beta = nullptr;   ///< [N, C] out
+  float* d_beta = nullptr;   ///< [N, C] out, and scratch for its first half
   float* d_g = nullptr;      ///< [N, C, 1 or W] out
   float* d_gate = nullptr;   ///< [N, C, W] scratch: per-entry gate gradient; equals d_g where the gate is per write
 };
@@ -40,6 +40,6 @@ struct Params {
 void replay(const Params& params, Parallel& threads);
 
 // Variants (GPU).
-extern const Variant<Params> simt;  ///< tiled dots, a warp per token, a thread per entry and per group
+extern const Variant<Params> simt;  ///< tiled dots; a warp per token; a thread per entry, then its gate
 
 }  // namespace sdm::parameter_gradients

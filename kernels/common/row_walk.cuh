@@ -221,25 +221,28 @@ __device__ __forceinline__ void fill_cell(std::uint8_t* cell, const std::uint8_t
 /// Two rows' slices on their way into a ring slot in pieces of 16 bytes: lane l copies piece l of the first row's slice
 /// and then of the second's. See pieces_pay.
 struct RowPieces {
-  const std::uint8_t* base;  ///< this lane's piece of row 0
-  std::uint32_t row_bytes;
-  int offset;  ///< of the piece in a slot; negative: this lane copies nothing
-
   struct Slice {
     const void* begin;  ///< of row 0
     std::uint32_t row_bytes, bytes;
     int offset;  ///< in a slot
   };
+  const std::uint8_t* base = nullptr;  ///< this lane's piece of row 0
+  std::uint32_t row_bytes = 0;
+  int offset = -1;  ///< of the piece in a slot; negative: this lane copies nothing
+  bool of_first = true;
+
+  RowPieces() = default;
   __device__ __forceinline__ RowPieces(const Slice& first, const Slice& second, int lane) {
-    const int of_first = static_cast<int>(first.bytes / 16), of_second = static_cast<int>(second.bytes / 16);
-    const bool mine = lane < of_first;
-    const int piece = mine ? lane : lane - of_first;
-    base = static_cast<const std::uint8_t*>(mine ? first.begin : second.begin) + 16 * piece;
-    row_bytes = mine ? first.row_bytes : second.row_bytes;
-    offset = mine || piece < of_second ? (mine ? first.offset : second.offset) + 16 * piece : -1;
+    const int pieces = static_cast<int>(first.bytes / 16);
+    of_first = lane < pieces;
+    const int piece = of_first ? lane : lane - pieces;
+    base = static_cast<const std::uint8_t*>(of_first ? first.begin : second.begin) + 16 * piece;
+    row_bytes = of_first ? first.row_bytes : second.row_bytes;
+    if (of_first || piece < static_cast<int>(second.bytes / 16))
+      offset = (of_first ? first.offset : second.offset) + 16 * piece;
   }
-  __device__ __forceinline__ void copy(std::uint8_t* slot, int row) const {
-    if (offset >= 0) copy_async<16>(slot + offset, row_at(base, row, row_bytes));
+  __device__ __forceinline__ void copy(std::uint8_t* slot, int first_row, int second_row) const {
+    if (offset >= 0) copy_async<16>(slot + offset, row_at(base, of_first ? first_row : second_row, row_bytes));
   }
 };
 

@@ -72,6 +72,7 @@ struct WalkShape {
   int stride = 0;       ///< columns of a slice's token rows in shared memory, a multiple of 4
   bool staged = true;   ///< token rows in shared memory; else read through L1
   bool engine = false;  ///< the copy engine brings them
+  bool pieces = false;  ///< the two rows of a group come in pieces of 16 bytes, not in a lane's quads
   std::size_t shared_bytes = 0;
 
   int slice_groups() const { return slices / group; }
@@ -86,7 +87,8 @@ struct WalkNeeds {
   int streams, slices, stride, chunk, valid;  ///< valid: positions of the step's chunks
   int slot_bytes;                             ///< ring bytes per position and lane
   int most_warps;
-  int group = 1;  ///< slices that a CTA had better walk together
+  int group = 1;            ///< slices that a CTA had better walk together
+  bool pieces_fit = false;  ///< both rows of a group are of bf16, their slices made of 16-byte pieces
 };
 
 /// Per-CTA shared memory: token rows, a quad of zeros, 16 bytes for the barrier of the token rows' stage, one float per
@@ -112,9 +114,12 @@ inline std::size_t walk_shared_bytes(const WalkShape& shape, const WalkNeeds& ne
 /// 5,245 us against 5,270, read_grad 3,699 against 3,616).
 constexpr int walk_group(int slice_bytes, int best) { return slice_bytes % 32 == 0 ? 1 : best; }
 
-/// Whether the slices of two rows had better come in pieces of 16 bytes: copies of a lane's quad of bf16, 8 bytes, pass
-/// through L1 and hold lines of it until they arrive. Where shared memory leaves L1 less than the rows in flight
-/// (`flagship`), pieces gain (H200, read_grad 6,133 us to 5,881); elsewhere they lose (undo at default 736 to 768,
+/// A slice of bf16 columns [.., width) of rows of `head_dim` that is made of 16-byte pieces.
+constexpr bool made_of_pieces(int head_dim, int width) { return head_dim % 8 == 0 && width % 8 == 0; }
+
+/// Whether rows had better come in pieces of 16 bytes: copies of a lane's quad of bf16, 8 bytes, pass through L1 and
+/// hold lines of it until they arrive. Where shared memory leaves L1 less than the rows in flight (`flagship`), pieces
+/// gain (H200, read_grad 6,133 us to 5,881, undo 8,643 to 8,568); elsewhere they lose (undo at default 736 to 768,
 /// wide960 2,935 to 3,177, read_grad 2,117 to 2,315).
 inline bool pieces_pay(const WalkShape& shape, int slot_bytes, const Device& device) {
   constexpr std::size_t kBeyondShared = 28 * 1024;  // L1 and shared memory are one; so much is never shared memory
@@ -178,6 +183,7 @@ inline constexpr int kLongestTile = 128;
 inline WalkShape choose_walk(const WalkNeeds& needs, const LaunchContext& context) {
   WalkShape shape{.slices = needs.slices, .stride = needs.stride, .engine = context.device.has_copy_engine()};
   choose_ring(shape, needs, context);
+  shape.pieces = needs.pieces_fit && shape.group == 1 && pieces_pay(shape, needs.slot_bytes, context.device);
   if (context.geometry.tile > 0) {
     shape.tile = (context.geometry.tile + kWalkUnit - 1) / kWalkUnit * kWalkUnit;
     shape.parts = std::max(1, (needs.valid + shape.tile * shape.tiles() - 1) / (shape.tile * shape.tiles()));
@@ -200,7 +206,8 @@ inline std::string describe(const WalkShape& shape) {
          ", token rows " +
          (!shape.staged  ? "through L1"
           : shape.engine ? "in shared memory by the copy engine"
-                         : "in shared memory");
+                         : "in shared memory") +
+         (shape.pieces ? ", rows in 16-byte pieces" : "");
 }
 
 }  // namespace sdm

@@ -9,22 +9,19 @@ namespace {
 // --- launchers -------------------------------------------------------------------------------------------------------
 
 template <typename G, typename B>
+inline constexpr bool kBf16Pair = sizeof(G) == 2 && sizeof(B) == 2;
+
+template <typename G, typename B>
 WalkShape shape_of(const Params& p, const LaunchContext& context) {
   const int group = walk_group(row_slice_width(p.dims.head_dim) * static_cast<int>(sizeof(G)), 2);
-  return walk_shape(p, kReadSlotBytes<G, B, true>, group, context);
-}
-
-/// Of two bf16 rows: whether their slices, 128 columns at most, come in pieces of 16 bytes.
-bool in_pieces(const Params& p, const WalkShape& shape, const LaunchContext& context) {
-  return p.dims.head_dim % 8 == 0 && row_slice_width(p.dims.head_dim) % 8 == 0 && shape.group == 1 &&
-         pieces_pay(shape, kReadSlotBytes<bf16_t, bf16_t, true>, context.device);
+  return walk_shape(p, kReadSlotBytes<G, B, true>, group, kBf16Pair<G, B>, context);
 }
 
 void launch_fused(const Params& p, const LaunchContext& context) {
   dispatch_rows(p, [&]<typename G, typename B, bool kVector>() {
     const WalkShape shape = shape_of<G, B>(p, context);
-    if constexpr (kVector && sizeof(G) == 2 && sizeof(B) == 2)
-      if (in_pieces(p, shape, context))
+    if constexpr (kVector && kBf16Pair<G, B>)
+      if (shape.pieces)
         return device::launch(walk_kernel<G, B, kVector, true, false, true>, launch_shape(p, shape), context, p, shape);
     dispatch_value<false, true>(shape.group > 1, [&]<bool kGrouped>() {
       device::launch(walk_kernel<G, B, kVector, true, kGrouped>, launch_shape(p, shape), context, p, shape);
@@ -37,7 +34,6 @@ std::string describe_fused(const Params& p, const LaunchContext& context) {
   dispatch_rows(p, [&]<typename G, typename B, bool kVector>() {
     const WalkShape shape = shape_of<G, B>(p, context);
     text = device::describe(launch_shape(p, shape)) + "; " + sdm::describe(shape);
-    if (sizeof(G) == 2 && sizeof(B) == 2 && kVector && in_pieces(p, shape, context)) text += ", rows in 16-byte pieces";
   });
   return text;
 }

@@ -42,7 +42,7 @@ class ReadLanes {
   }
 
   __device__ void issue(std::uint32_t /*payload*/, int row, int slot) const {
-    if constexpr (kPieces) return pieces_.copy(ring_ + slot * (kSlotBytes * kLanes), row);
+    if constexpr (kPieces) return pieces_.copy(ring_ + slot * (kSlotBytes * kLanes), row, row);
     if (kVector && columns_ == 0) return;
     fill<G>(cell<sizeof(GradBits)>(slot, 0), device::row_at(grad_, row, grad_row_bytes_));
     if constexpr (kDots)
@@ -161,8 +161,8 @@ __global__ void __launch_bounds__(device::kWalkThreads<kVector>, 1) walk_kernel(
 
 // --- for the launchers -----------------------------------------------------------------------------------------------
 
-/// `group`: slices that a CTA had better walk together.
-inline WalkShape walk_shape(const Params& p, int slot_bytes, int group, const LaunchContext& context) {
+/// `group`: slices that a CTA had better walk together. `bf16_pair`: bf16 rows of gradient and bank come together.
+inline WalkShape walk_shape(const Params& p, int slot_bytes, int group, bool bf16_pair, const LaunchContext& context) {
   return choose_walk({.streams = p.dims.streams,
                       .slices = slice_count(p.dims.head_dim),
                       .stride = (row_slice_width(p.dims.head_dim) + 3) / 4 * 4,
@@ -170,7 +170,8 @@ inline WalkShape walk_shape(const Params& p, int slot_bytes, int group, const La
                       .valid = p.dims.valid_tokens(p.step) * p.dims.reads,
                       .slot_bytes = slot_bytes,
                       .most_warps = walk_warps(p.dims.head_dim % 4 == 0),
-                      .group = group},
+                      .group = group,
+                      .pieces_fit = bf16_pair && made_of_pieces(p.dims.head_dim, row_slice_width(p.dims.head_dim))},
                      context);
 }
 

@@ -106,7 +106,7 @@ LaunchShape dot_launch(const DotShape& shape) {
 void launch_split(const Params& p, const LaunchContext& context) {
   dispatch_real(p.grad.dtype, [&]<typename G>() {
     dispatch_value<false, true>(p.dims.head_dim % 4 == 0, [&]<bool kVector>() {  // the bank's type plays no part
-      const WalkShape shape = walk_shape(p, kReadSlotBytes<G, G, false>, 1, context);
+      const WalkShape shape = walk_shape(p, kReadSlotBytes<G, G, false>, 1, false, context);
       launch(walk_kernel<G, G, kVector, false, false>, launch_shape(p, shape), context, p, shape);
     });
   });
@@ -123,7 +123,7 @@ void launch_split(const Params& p, const LaunchContext& context) {
 std::string describe_split(const Params& p, const LaunchContext& context) {
   const int slot_bytes =
       p.grad.dtype == DType::f32 ? kReadSlotBytes<float, float, false> : kReadSlotBytes<bf16_t, bf16_t, false>;
-  const WalkShape scatter = walk_shape(p, slot_bytes, 1, context);
+  const WalkShape scatter = walk_shape(p, slot_bytes, 1, false, context);
   const DotShape dots = dot_shape(p, context);
   return "scatter: " + device::describe(launch_shape(p, scatter)) + "; " + sdm::describe(scatter) +
          "; dots: " + device::describe(dot_launch(dots)) + "; " + std::to_string(dots.tokens) + " tokens a warp, " +

@@ -8,7 +8,8 @@ namespace {
 // --- kernels ---------------------------------------------------------------------------------------------------------
 
 constexpr int kThreads = 256;
-constexpr int kBatch = 4;  // entries a thread, a CTA apart: coalesced, and their loads overlap
+constexpr int kBatch = 4;   // entries a thread, a CTA apart: coalesced
+constexpr int kPlanes = 4;  // planes whose loads are on their way together
 
 /// grid: (chunk, part of its entries) x job. Reads every plane once, in slice order.
 __global__ void __launch_bounds__(kThreads) planes_kernel(const __grid_constant__ Params p, int parts) {
@@ -21,13 +22,20 @@ __global__ void __launch_bounds__(kThreads) planes_kernel(const __grid_constant_
   const std::int64_t at = chunk * n, plane_size = p.dims.chunks() * n;
   const int first = part * kThreads * kBatch + static_cast<int>(threadIdx.x);
   float sum[kBatch] = {};
-  for (int plane = 0; plane < job.count; ++plane) {
-    const float* source = job.planes + plane * plane_size + at;
+  for (int plane = 0; plane < job.count; plane += kPlanes) {
+    float x[kPlanes][kBatch];
 #pragma unroll
-    for (int b = 0; b < kBatch; ++b) {
-      const int e = first + b * kThreads;
-      if (e < n) sum[b] = plane == 0 ? source[e] : sum[b] + source[e];
-    }
+    for (int i = 0; i < kPlanes; ++i)
+#pragma unroll
+      for (int b = 0; b < kBatch; ++b) {
+        const int e = first + b * kThreads;
+        if (plane + i < job.count && e < n) x[i][b] = job.planes[(plane + i) * plane_size + at + e];
+      }
+#pragma unroll
+    for (int i = 0; i < kPlanes; ++i)
+#pragma unroll
+      for (int b = 0; b < kBatch; ++b)
+        if (plane + i < job.count) sum[b] = plane + i == 0 ? x[i][b] : sum[b] + x[i][b];
   }
 #pragma unroll
   for (int b = 0; b < kBatch; ++b) {

@@ -7,8 +7,9 @@ namespace sdm::undo {
 
 using namespace device;
 
-/// A lane's side of the walk: the open group and where its rows come from and go to.
-template <typename G, typename B, RowCode kCode, bool kVector>
+/// A lane's side of the walk: the open group and where its rows come from and go to. kPieces: gradient and snapshot
+/// rows are of bf16 and come in pieces of 16 bytes, of which slices are made.
+template <typename G, typename B, RowCode kCode, bool kVector, bool kPieces = false>
 class UndoLanes {
  public:
   using Code = SnapshotQuad<kCode, B>;
@@ -18,7 +19,7 @@ class UndoLanes {
   static constexpr int kSlotBytes = kUndoSlotBytes<G, kCode, B>;
   /// A unit's cells are read before the first is used, where the registers of 16 warps allow it (f32 rows would spill).
   static constexpr bool kReadAhead = sizeof(G) == 2;
-  static constexpr bool kSharedCells = false;
+  static constexpr bool kSharedCells = kPieces;
 
   __device__ UndoLanes(const Params& p, const WalkPlace& place, const ColumnSlice& slice, int ordinal,
                        const TokenRows<kVector>& tokens, const WalkMemory& memory, int units)
@@ -44,6 +45,12 @@ class UndoLanes {
     snapshot_ = static_cast<const std::uint8_t*>(p.snapshot.rows) + place.chunk * positions * row_bytes +
                 (kCode == RowCode::int4 ? column / 2 : column * Code::kElement);
     scale_ = p.snapshot.scale + (Code::kScaled ? place.chunk * positions : 0);
+    if constexpr (kPieces) {
+      const auto bytes = static_cast<std::uint32_t>(slice.width()) * 2u;
+      pieces_ = {{grad_ - 4 * place.lane, grad_row_bytes_, bytes, 0},
+                 {snapshot_ - 8 * place.lane, snapshot_row_bytes_, bytes, kGradBytes * kLanes},
+                 place.lane};
+    }
     const std::int64_t plane = (place.slice * p.dims.chunks() + place.chunk) * positions;
     plane_ = ((lane_ & 1) == 0 ? p.d_kw_planes : p.d_decay_planes) + plane;
     if (4 * kLanes > slice.width()) clear_ring(ring_, units * kWalkUnit, kSlotBytes, lane_);
@@ -52,6 +59,7 @@ class UndoLanes {
   __device__ void issue(std::uint32_t payload, int bank_row, int slot) {
     const int row = per_entry_ ? token_of(payload) * writes_ + entry_of(payload) : issue_ordinal_;
     ++issue_ordinal_;
+    if constexpr (kPieces) return pieces_.copy(ring_ + slot * (kSlotBytes * kLanes), bank_row, row);
     if (kVector && columns_ == 0) return;
     fill_cell<kVector, kGradBytes, sizeof(G)>(
         cell<kGradBytes>(slot, 0), reinterpret_cast<const std::uint8_t*>(row_at(grad_, bank_row, grad_row_bytes_)),
@@ -182,6 +190,7 @@ class UndoLanes {
   std::uint32_t grad_row_bytes_, bank_row_bytes_, snapshot_row_bytes_;
   float gdw_[4] = {}, snap_[4] = {}, acc_[4] = {};
   Quad<B> bank_bits_ = {};
+  RowPieces pieces_;
 };
 
 }  // namespace sdm::undo

@@ -9,10 +9,10 @@ using namespace device;
 
 // --- kernels ---------------------------------------------------------------------------------------------------------
 
-template <typename G, typename B, RowCode kCode, bool kVector, bool kGrouped>
+template <typename G, typename B, RowCode kCode, bool kVector, bool kGrouped, bool kPieces = false>
 __global__ void __launch_bounds__(kWalkThreads<kVector>, 1) walk_kernel(const Params p, const WalkShape shape) {
   extern __shared__ uint4 memory[];
-  using Lanes = UndoLanes<G, B, kCode, kVector>;
+  using Lanes = UndoLanes<G, B, kCode, kVector, kPieces>;
   const int valid = p.dims.valid_tokens(p.step) * p.dims.writes;
   const int positions = p.dims.write_positions();
   const WalkPlace place(p.dims, p.step, valid, shape, kGrouped ? shape.group : 1);
@@ -66,17 +66,22 @@ void dispatch_walk(const Params& p, Body&& body) {
     });
 }
 
+template <typename G, typename B, RowCode kCode>
+inline constexpr bool kBf16Pair = sizeof(G) == 2 && sizeof(B) == 2 && kCode == RowCode::raw;
+
 template <typename G, typename B, RowCode kCode, bool kVector>
 WalkShape shape_of(const Params& p, const LaunchContext& context) {
-  return choose_walk({.streams = p.dims.streams,
-                      .slices = slice_count(p.dims.head_dim),
-                      .stride = undo_slice_width(p.dims.head_dim),
-                      .chunk = p.dims.chunk,
-                      .valid = p.dims.valid_tokens(p.step) * p.dims.writes,
-                      .slot_bytes = kUndoSlotBytes<G, kCode, B>,
-                      .most_warps = walk_warps(kVector),
-                      .group = walk_group(undo_slice_width(p.dims.head_dim) * static_cast<int>(sizeof(G)), 4)},
-                     context);
+  return choose_walk(
+      {.streams = p.dims.streams,
+       .slices = slice_count(p.dims.head_dim),
+       .stride = undo_slice_width(p.dims.head_dim),
+       .chunk = p.dims.chunk,
+       .valid = p.dims.valid_tokens(p.step) * p.dims.writes,
+       .slot_bytes = kUndoSlotBytes<G, kCode, B>,
+       .most_warps = walk_warps(kVector),
+       .group = walk_group(undo_slice_width(p.dims.head_dim) * static_cast<int>(sizeof(G)), 4),
+       .pieces_fit = kBf16Pair<G, B, kCode> && made_of_pieces(p.dims.head_dim, undo_slice_width(p.dims.head_dim))},
+      context);
 }
 
 LaunchShape launch_shape(const Params& p, const WalkShape& shape) {
@@ -94,6 +99,9 @@ std::string refuse_walk(const Params& p, const Device&) {
 void launch_walk(const Params& p, const LaunchContext& context) {
   dispatch_walk(p, [&]<typename G, typename B, RowCode kCode, bool kVector>() {
     const WalkShape shape = shape_of<G, B, kCode, kVector>(p, context);
+    if constexpr (kVector && kBf16Pair<G, B, kCode>)
+      if (shape.pieces)
+        return launch(walk_kernel<G, B, kCode, true, false, true>, launch_shape(p, shape), context, p, shape);
     dispatch_value<false, true>(shape.group > 1, [&]<bool kGrouped>() {
       launch(walk_kernel<G, B, kCode, kVector, kGrouped>, launch_shape(p, shape), context, p, shape);
     });

@@ -99,5 +99,29 @@ TEST(RowWalk, DefaultShapeIsOneWaveOfAnH200) {
   EXPECT_TRUE(shape.staged);
 }
 
+/// Pieces where token rows of a long chunk leave L1 less than the rows in flight, and only where they fit.
+TEST(RowWalk, RowsComeInPiecesWhereSharedMemoryLeavesL1Little) {
+  LaunchContext context;
+  context.device.multiprocessors = 132;
+  context.device.shared_memory_per_block = 232448;
+  context.device.shared_memory_per_multiprocessor = 233472;
+  WalkNeeds needs{.streams = 8,
+                  .slices = 8,
+                  .stride = 128,
+                  .chunk = 256,
+                  .valid = 32768,
+                  .slot_bytes = 16,
+                  .most_warps = 16,
+                  .pieces_fit = true};
+  EXPECT_TRUE(choose_walk(needs, context).pieces);
+  needs.pieces_fit = false;
+  EXPECT_FALSE(choose_walk(needs, context).pieces);
+  needs.pieces_fit = true, needs.chunk = 64, needs.valid = 4096;
+  EXPECT_FALSE(choose_walk(needs, context).pieces);
+  EXPECT_TRUE(made_of_pieces(1024, 128));
+  EXPECT_FALSE(made_of_pieces(1024, 124));
+  EXPECT_FALSE(made_of_pieces(1020, 128));
+}
+
 }  // namespace
 }  // namespace sdm

@@ -45,7 +45,6 @@ TEST(Limits, EstimatesDoNotOverflow) {
   EXPECT_GE(memory_of(cases, "elements_over_2e31"), 3 * kMany * 2) << "bank, gradient, snapshot";
   constexpr std::uint64_t kTokenTensor = std::uint64_t{2} * 1040 * 1048576 * 4;
   EXPECT_GE(memory_of(cases, "token_elements_over_2e31"), 10 * kTokenTensor);
-  EXPECT_GE(memory_of(cases, "token_elements_over_2e31_forward"), 4 * kTokenTensor);
   EXPECT_GE(memory_of(cases, "snapshot_rows_over_2e31"), std::uint64_t{64} * 131328 * 256 * 2);
 }
 

@@ -37,7 +37,7 @@ code{font:12.5px/1.5 ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mon
 .pass{min-width:0;break-inside:avoid}
 .total{display:flex;align-items:baseline;gap:10px;margin:0 0 8px;padding:0 0 6px;border-bottom:1px solid var(--line)}
 .total h4{margin:0;flex:1;color:var(--ink);font-size:14px}.total b{font-size:18px;letter-spacing:-.01em}.total span{color:var(--mute);font-size:12.5px}
-.row{display:grid;grid-template-columns:minmax(150px,1.5fr) minmax(60px,1.4fr) 72px 44px 74px;gap:0 10px;align-items:center;min-height:27px;font-size:13.5px}
+.row{display:grid;grid-template-columns:minmax(176px,1.5fr) minmax(60px,1.4fr) 72px 44px 74px;gap:0 10px;align-items:center;min-height:27px;font-size:13.5px}
 .row .t,.row .r{text-align:right;white-space:nowrap}.row .r{color:var(--soft)}
 .row .n{display:flex;align-items:baseline;gap:6px;min-width:0;white-space:nowrap}.row .n small{color:var(--mute);font-size:11.5px;min-width:0;overflow:hidden;text-overflow:ellipsis}
 .row.key,.row.key .r{min-height:18px;color:var(--mute);font-size:11.5px}.row .sk{text-align:center;white-space:nowrap}

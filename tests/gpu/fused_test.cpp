@@ -4,17 +4,10 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "check/check.h"
+#include "session_on_gpu.h"
 
 namespace sdm {
 namespace {
-
-SparseWorkload workload(int streams, int tokens, int chunk, int entries, int head_dim, int slots) {
-  SparseWorkload w;
-  w.streams = streams, w.tokens = tokens, w.chunk = chunk, w.writes = w.reads = entries;
-  w.head_dim = head_dim, w.slots = slots, w.final_bank_gradient = true, w.seed = 17;
-  return w;
-}
 
 std::vector<SparseWorkload> workloads() {
   std::vector<SparseWorkload> all;
@@ -38,15 +31,7 @@ std::vector<SparseWorkload> workloads() {
   return all;
 }
 
-class FusedOnGpu : public testing::Test {
- protected:
-  void SetUp() override {
-    if (list_gpus().devices.empty()) GTEST_SKIP() << list_gpus().why_none;
-    backend = make_cuda_backend(0, false);
-  }
-  std::unique_ptr<Backend> backend;
-  Parallel threads;
-};
+class FusedOnGpu : public SessionOnGpu {};
 
 TEST_F(FusedOnGpu, HasTheBitsOfTheStagesAndRepeatsThem) {
   for (const SparseWorkload& w : workloads()) {

@@ -3,27 +3,12 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "check/check.h"
+#include "session_on_gpu.h"
 
 namespace sdm {
 namespace {
 
-SparseWorkload workload(int streams, int tokens, int chunk, int entries, int head_dim, int slots) {
-  SparseWorkload w;
-  w.streams = streams, w.tokens = tokens, w.chunk = chunk, w.writes = w.reads = entries;
-  w.head_dim = head_dim, w.slots = slots, w.final_bank_gradient = true, w.seed = 23;
-  return w;
-}
-
-class PlanOnGpu : public testing::Test {
- protected:
-  void SetUp() override {
-    if (list_gpus().devices.empty()) GTEST_SKIP() << list_gpus().why_none;
-    backend = make_cuda_backend(0, false);
-  }
-  std::unique_ptr<Backend> backend;
-  Parallel threads;
-};
+class PlanOnGpu : public SessionOnGpu {};
 
 TEST_F(PlanOnGpu, HasTheBitsOfEagerLaunchesAndRepeatsThem) {
   std::vector<SparseWorkload> all = {workload(2, 30, 32, 8, 64, 128), workload(3, 90, 32, 24, 128, 512),

@@ -248,8 +248,8 @@ struct RowPieces {
 
 /// The walk itself. Body: issue(payload, slot index, ring slot) starts the copies of a group's rows into a ring slot;
 /// consume(records, ring slot) handles the unit whose rows lie in ring slots from that one on; kSharedCells: lanes read
-/// what other lanes copied. ready() is called by
-/// every thread of the CTA once the first rows are on their way; after it and a barrier the token rows are there.
+/// what other lanes copied. ready() is called by every thread of the CTA once the first rows are on their way; after it
+/// and a barrier the token rows are there.
 template <typename Body, typename Ready>
 __device__ __forceinline__ void walk_rows(Body& body, RecordFeed& feed, int units, Ready&& ready) {
   int ahead = feed.begin();

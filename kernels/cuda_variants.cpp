@@ -13,8 +13,8 @@ constexpr List<solve::Params, 2> kSolve = {&solve::blocked, &solve::columns};
 constexpr List<combine::Params, 1> kCombine = {&combine::simt};
 constexpr List<gather::Params, 2> kGather = {&gather::rows, &gather::rows_l2};
 constexpr List<mix::Params, 2> kMix = {&mix::simt, &mix::tensor};
-constexpr List<write::Params, 7> kWrite = {&write::ring,    &write::direct2, &write::direct, &write::all_slices,
-                                           &write::cluster, &write::stream,  &write::atomic};
+constexpr List<write::Params, 8> kWrite = {&write::ring,       &write::direct2, &write::direct, &write::by_token,
+                                           &write::all_slices, &write::cluster, &write::stream, &write::atomic};
 constexpr List<combine_grad::Params, 1> kCombineGrad = {&combine_grad::simt};
 constexpr List<gather_grad::Params, 2> kGatherGrad = {&gather_grad::rows, &gather_grad::rows_r64};
 constexpr List<mix_grad::Params, 2> kMixGrad = {&mix_grad::simt, &mix_grad::tensor};

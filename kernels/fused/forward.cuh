@@ -142,7 +142,7 @@ template <typename F>
 __device__ __forceinline__ void write_range(const ForwardArgs& a, std::int64_t chunk, int block_column, int range,
                                             float* tokens, device::RowStage& stage, WaitOnce& wait) {
   using S = typename F::Shape;
-  using Batch = write::GroupBatch<S, F::kSave, kWritePart>;
+  using Batch = write::GroupBatch<S, F::kSave, kWritePart, write::NoExchange, false>;
   const Dims& d = a.dims;
   const write::Params& p = a.write;
   const int warp = static_cast<int>(threadIdx.x) / 32;
@@ -161,7 +161,7 @@ __device__ __forceinline__ void write_range(const ForwardArgs& a, std::int64_t c
     staged = true;
   };
   Batch batch;
-  write::walk_units<true>(
+  write::walk_units(
       write::lane_view<S, F::kSave>(p, chunk, block_column, tokens), records, begin + warp, stop,
       [](int unit) { return unit + kWarps; }, batch, start, ready);
 }

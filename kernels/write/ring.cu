@@ -83,9 +83,10 @@ struct RingBatch {
   using Shape = S;
   using Work = RingWork<S>;
   static constexpr Save kSave = kSave_;
+  static constexpr bool kHoldsRows = false;
+  static constexpr Ask kAsk = Ask::late;
   RingRows<S, kSave> rows;
 
-  __device__ __forceinline__ void begin(const LaneView<S>&, const Work&) {}
   template <typename Ready>
   __device__ __forceinline__ void operator()(const LaneView<S>& v, const ChunkRecords& chunk, const Work& work,
                                              const Work& /*next*/, Ready& ready) {

@@ -26,10 +26,11 @@ struct StreamBatch {
   using Shape = S;
   using Work = Groups<S, kDepth>;
   static constexpr Save kSave = Save::raw;
+  static constexpr bool kHoldsRows = false;
+  static constexpr Ask kAsk = Ask::late;
   std::uint32_t stage;  ///< shared address of the lane group's part of the first buffer
   int call = 0;
 
-  __device__ __forceinline__ void begin(const LaneView<S>&, const Work&) {}
   template <typename Ready>
   __device__ __forceinline__ void operator()(const LaneView<S>& v, const ChunkRecords& chunk, const Work& at,
                                              const Work& /*next*/, Ready& ready) {

@@ -4,7 +4,10 @@
 // of it is called by the whole warp:
 //   using Shape; static constexpr Save kSave;
 //   using Work;         made of (view, chunk, unit) from old data; one made of nothing has no groups
-//   begin(view, work)   the first work's rows may be read from now on
+//   kHoldsRows; where true:
+//     begin(view, work)      asks for the first work's rows
+//     meanwhile(view, work)  does with them what needs no token rows
+//   kAsk   when the L2 is asked for the second work's rows
 //   operator()(view, chunk, work, next, ready)   ready() waits for the token rows; `next` is the work to come
 #include "kernels/common/group_walk.cuh"
 #include "kernels/common/launch.h"
@@ -13,6 +16,8 @@
 #include "kernels/write/write.h"
 
 namespace sdm::write {
+
+enum class Ask : std::uint8_t { never, early, late };  ///< before or after the token rows
 
 /// The sorted positions of one chunk.
 struct ChunkRecords {
@@ -50,10 +55,8 @@ __device__ __forceinline__ Unit load_unit(const ChunkRecords& chunk, int index) 
           kSave == Save::none ? 0 : chunk.window[w].groups_before};
 }
 
-/// Asks the L2 for the first base rows of a unit's lane groups: harmless while the previous grid still writes them,
-/// since the L2 is where its writes go. H200, f32_128 not saving: 732 us with 4 KiB a lane group, 787 with all rows,
-/// 773 without; default saving fp8 636 against 659 without, wide960 raw 1994 against 2068. (Bulk prefetches were slower
-/// than none at flag64: 3358 against 2684.)
+/// Asks the L2 for the first base rows of a unit's lane groups. (Bulk prefetches were slower than none at flag64 on an
+/// H200: 3358 us against 2684.)
 template <typename S>
 __device__ __forceinline__ void prefetch_rows(const LaneView<S>& v, const Unit& unit, int unit_shift) {
   constexpr int kGranule = 64;  // what the L2 fetches at least
@@ -88,10 +91,12 @@ __device__ __forceinline__ LaneView<S> lane_view(const Params& p, std::int64_t c
 }
 
 /// The units of one warp, from `unit` on, below `stop`; following(unit) is the one after. Records are asked for two
-/// units ahead. start() is called by the whole CTA as soon as all old data of the first unit is here: it waits for who
-/// made delta_v and starts the stage of the token rows, for which ready() waits; begin_early: base rows are older than
-/// that.
-template <bool kBeginEarly, typename Batch, typename Following, typename Start, typename Ready>
+/// units ahead. start() is called by the whole CTA: it waits for who made delta_v and starts the stage of the token
+/// rows, for which ready() waits. Base rows are older: the first unit's are on their way before start(), and the L2 is
+/// asked for the second unit's while the token rows come. H200, not saving, neither / the first / both: wide960
+/// 1355 / 1295 / 1270 us, f32_128 627 / 639 / 597; and with both before start() 1316 and 652, but 1816 in
+/// place of 1844 for wide960 saving raw.
+template <typename Batch, typename Following, typename Start, typename Ready>
 __device__ __forceinline__ void walk_units(LaneView<typename Batch::Shape> view, const ChunkRecords& records, int unit,
                                            int stop, Following&& following, Batch& batch, Start&& start,
                                            Ready&& ready) {
@@ -103,12 +108,17 @@ __device__ __forceinline__ void walk_units(LaneView<typename Batch::Shape> view,
     const Unit first = load_unit<Batch::kSave>(records, unit);
     unit = following(unit);
     if (unit < stop) ahead = load_unit<Batch::kSave>(records, unit);
-    if constexpr (!kBeginEarly) prefetch_rows(view, first, records.unit_shift);
     work = {view, records, first};
-    if constexpr (kBeginEarly) batch.begin(view, work);
+    if constexpr (Batch::kHoldsRows)
+      batch.begin(view, work);
+    else
+      prefetch_rows(view, first, records.unit_shift);
+    if (Batch::kAsk == Ask::early && unit < stop) prefetch_rows(view, ahead, records.unit_shift);
   }
   start();
-  if (some && !kBeginEarly) batch.begin(view, work);
+  if (Batch::kAsk == Ask::late && unit < stop) prefetch_rows(view, ahead, records.unit_shift);
+  if constexpr (Batch::kHoldsRows)
+    if (some) batch.meanwhile(view, work);
   while (some) {
     some = unit < stop;
     next = {};
@@ -125,8 +135,8 @@ __device__ __forceinline__ void walk_units(LaneView<typename Batch::Shape> view,
 }
 
 /// The kernel's body. grid.x = streams x column blocks (blocks fastest), grid.y = ranges of a chunk's units.
-/// `tokens`: shared memory for token_floats and two record tables [32] for every warp. Records and windows are read
-/// before the wait for the previous grid: they were written long before (spec 3.2).
+/// `tokens`: shared memory for token_floats and two record tables [32] for every warp. Records, windows and the first
+/// base rows are read before the wait for the previous grid: they were written before that one (write.h).
 template <typename Batch>
 __device__ __forceinline__ void walk(const Params& p, const Cut& cut, float* tokens, Batch batch) {
   using S = typename Batch::Shape;
@@ -150,7 +160,7 @@ __device__ __forceinline__ void walk(const Params& p, const Cut& cut, float* tok
         token_block<S>(tokens, p.delta_v + chunk * d.chunk * d.head_dim, valid_tokens, d.head_dim, block_column));
   };
   bool staged = false;
-  const auto ready = [&] {  // token rows arrive while the first base rows are on their way
+  const auto ready = [&] {
     if (!staged) stage.wait<S::kAligned>();
     staged = true;
   };
@@ -160,8 +170,8 @@ __device__ __forceinline__ void walk(const Params& p, const Cut& cut, float* tok
     left = cut.tile_units;
     return unit + 1 + (static_cast<int>(blockDim.x) / 32 - 1) * cut.tile_units;
   };
-  walk_units<false>(lane_view<S, Batch::kSave>(p, chunk, block_column, tokens), records, begin + warp * cut.tile_units,
-                    min(units, begin + cut.units_per_cta), following, batch, start, ready);
+  walk_units(lane_view<S, Batch::kSave>(p, chunk, block_column, tokens), records, begin + warp * cut.tile_units,
+             min(units, begin + cut.units_per_cta), following, batch, start, ready);
 }
 
 }  // namespace sdm::write

@@ -109,6 +109,8 @@ write::Params write(const SparseBuffers& s) {
           .delta_v = f32(s.delta_v),
           .record = s.write_record.as<Record>(),
           .window = s.writes.window.as<Window>(),
+          .position = s.writes.position.as<std::int32_t>(),
+          .payload = s.writes.payload.as<std::uint32_t>(),
           .snapshot = saved_by_gather(s) ? Snapshot{} : snapshot(s)};
 }
 

@@ -197,6 +197,11 @@ class Conformer {
     return static_cast<const Window*>(arrays.put(side.window.data(), side.window.size() * sizeof(Window)));
   }
 
+  template <typename Word>
+  const Word* words(StageArrays& arrays, const std::vector<Word>& side) const {
+    return static_cast<const Word*>(arrays.put(side.data(), side.size() * sizeof(Word)));
+  }
+
   void gather() {
     const GoldenCase::Kernel* kernel = golden_.kernel("gather");
     if (!kernel) return;
@@ -221,6 +226,8 @@ class Conformer {
                            .delta_v = a.f32("delta_v"),
                            .record = a.records("write_record"),
                            .window = windows(a, groups_.writes),
+                           .position = words(a, groups_.writes.position),
+                           .payload = words(a, groups_.writes.payload),
                            .snapshot = {SnapshotFormat::raw, a.out("out_snapshot", 0), nullptr}};
     });
   }

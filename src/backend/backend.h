@@ -88,6 +88,8 @@ class Backend {
   // For planted faults alone; never inside a recording.
   virtual void add_in_any_order(float*) {}  ///< adds numbers of many sizes to *element, in no fixed order
   virtual void add_off_stream(float*) {}    ///< keeps adding 1 for some milliseconds, and the stream does not wait
+  virtual void crash() {}      ///< an error that nothing survives: of the CUDA context, on the host of the process
+  virtual void never_end() {}  ///< work without an end, in the stream
 };
 
 std::unique_ptr<Backend> make_host_backend();

@@ -90,6 +90,8 @@ class CudaBackend final : public Backend {
   }
   void add_in_any_order(float* element) override { load::add_in_any_order(element, launch_context()); }
   void add_off_stream(float* element) override;
+  void crash() override { load::write_nowhere(launch_context()); }
+  void never_end() override { load::never_end(launch_context()); }
 
  private:
   /// Checks a call that waits: it meets the errors of kernels that were launched before.

@@ -72,6 +72,27 @@ TEST_F(PlanMode, RecordsStepsInPairsOnceAndKeepsTheBits) {
   }
 }
 
+TEST_F(PlanMode, OtherAddressesAndGeometriesUpdateWhatIsRecorded) {
+  const SparseWorkload w = workload_of(6);
+  const SparseInputs inputs = generate_inputs(w, threads);
+  for (const LaunchMode mode : {LaunchMode::plan, LaunchMode::graph}) {
+    SparseSession session(w, inputs, device, threads, {}, stages);
+    session.set_launch(mode);
+    const StepDigests expected = run_step(session);
+    const int recorded = device.recorded, parts = mode == LaunchMode::plan ? 9 : 2;
+    const void* const before = session.buffers().bank.data;
+    session.relocate();
+    EXPECT_NE(session.buffers().bank.data, before);
+    for (int run = 0; run < 2; ++run) EXPECT_EQ(first_difference(session.buffers(), expected, run_step(session)), "");
+    EXPECT_EQ(session.updates().in_place, parts);
+    session.set_geometry({.tile = 32});
+    EXPECT_EQ(first_difference(session.buffers(), expected, run_step(session)), "");
+    EXPECT_EQ(session.updates().in_place, 2 * parts);
+    EXPECT_EQ(session.updates().anew, 0);
+    EXPECT_EQ(device.recorded, recorded) << "nothing was recorded from the beginning";
+  }
+}
+
 TEST_F(PlanMode, ForwardAloneHasNoBackwardParts) {
   SparseWorkload w = workload_of(5);
   w.snapshot = SnapshotFormat::none;

@@ -1,5 +1,5 @@
-// Recorded passes on a GPU after their tensors moved and after a change of geometry: the same bits, and for new addresses
-// no new instantiation.
+// Recorded passes on a GPU after their tensors moved and after a change of geometry: the same bits, and for new
+// addresses no new instantiation.
 #include <gtest/gtest.h>
 
 #include "session_on_gpu.h"

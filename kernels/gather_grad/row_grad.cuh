@@ -1,6 +1,6 @@
 #pragma once
 // gather_grad by rows: the kernel and launcher behind the variants `rows` and `rows_r64`.
-#include "kernels/common/row_sum.cuh"
+#include "kernels/common/row_stash.cuh"
 #include "kernels/gather_grad/gather_grad.h"
 
 namespace sdm::gather_grad::device_rows {
@@ -17,6 +17,7 @@ struct Args {
   float* d_dv_w;            ///< [P*C, D] of the step
   float* d_ww;              ///< plane 0, moved to the step's first entry
   std::int64_t plane_size;  ///< N*C*W
+  StashTarget copy;         ///< of the rows, for undo
 };
 
 /// Sums kCount values over the lanes of a row group, each in the tree that pairs lanes at distance 1, 2, 4, ..: while
@@ -46,20 +47,22 @@ __device__ __forceinline__ int reversed(int lane) {
   return static_cast<int>(__brev(static_cast<unsigned>(lane) << (32 - kBits)));
 }
 
-/// Dots of delta_v's columns, held by the lanes, with the rows that pass by.
-template <typename Row>
+/// Dots of delta_v's columns, held by the lanes, with the rows that pass by, and perhaps a copy of these.
+template <typename Row, bool kCopy = false>
 struct DotVisitor {
   static constexpr int kDots = 8;
   const RowPlan& plan;
   const RowPlace& place;
   float* out;  ///< the plane of this slice, moved to the token's first entry
   std::int32_t entries;
+  StashVisitor<Row, kCopy> copy;
   float x[Row::kElements];
   float dot[kDots];
 
-  __device__ void hold(int) {}
+  __device__ void hold(int entry) { copy.hold(entry); }
   /// vec partial = x0*y0, then fma ascending; +0 past the row, for missing entries and for padding tokens.
-  __device__ void row(int u, int holder, const typename Row::Raw&, const float (&y)[Row::kElements], int base) {
+  __device__ void row(int u, int holder, const typename Row::Raw& raw, const float (&y)[Row::kElements], int base) {
+    copy.row(u, holder, raw, y, base);
     float sum = x[0] * y[0];
 #pragma unroll
     for (int c = 1; c < Row::kElements; ++c) sum = fma_rn(x[c], y[c], sum);
@@ -90,7 +93,7 @@ __device__ __forceinline__ void take_columns(const float* p, bool on, float (&x)
 }
 
 /// grid: CTAs of units. kCtas of 256 threads shall fit an SM: 2, 3 or 4 leave 128, 80 or 64 registers.
-template <typename T, bool kWhole, int kDepth, int kCtas>
+template <typename T, bool kWhole, int kDepth, int kCtas, bool kCopy>
 __global__ void __launch_bounds__(kMaxRowThreads, kCtas) gather_grad_rows(const __grid_constant__ Args args) {
   using Row = RowVector<T, kWhole>;
   extern __shared__ float4 shared[];
@@ -98,12 +101,14 @@ __global__ void __launch_bounds__(kMaxRowThreads, kCtas) gather_grad_rows(const 
   const RowPlan& plan = args.plan;
   const RowPlace at = place_of(plan, static_cast<int>(blockIdx.x), static_cast<int>(threadIdx.x));
   const RowColumns columns = columns_of<T>(args.grad, plan, at);
-  DotVisitor<Row> visitor{plan,
-                          at,
-                          args.d_ww + at.slice * args.plane_size + wide_product(at.token, args.source.entries),
-                          args.source.entries,
-                          {},
-                          {}};
+  DotVisitor<Row, kCopy> visitor{
+      plan,
+      at,
+      args.d_ww + at.slice * args.plane_size + wide_product(at.token, args.source.entries),
+      args.source.entries,
+      {args.copy, plan, at, columns, args.copy.rows + at.column * static_cast<std::int64_t>(sizeof(T)), true},
+      {},
+      {}};
   take_columns(args.delta_v + wide_product(at.token, plan.head_dim) + at.column, at.valid && columns.inside, visitor.x);
   for (int first = 0; first < plan.groups(); first += plan.parallel()) {
     float acc[Row::kElements] = {};
@@ -136,6 +141,11 @@ inline Args args_of(const Params& p, const RowPlan& plan) {
   args.d_dv_w = p.d_dv_w + token * d.head_dim;
   args.d_ww = p.d_ww_planes + token * d.writes;
   args.plane_size = d.chunks() * d.write_positions();
+  if (p.copies) {
+    const std::int64_t row_bytes = d.head_dim * static_cast<std::int64_t>(size_of(p.grad.dtype));
+    args.copy =
+        stash_at({static_cast<char*>(p.gradient_rows), p.place, d.writes, d.chunk}, p.step, d.streams, row_bytes);
+  }
   return args;
 }
 
@@ -145,11 +155,13 @@ void launch_rows(const Params& p, const LaunchContext& context) {
   const LaunchShape shape = shape_of(plan, 1);
   const Args args = args_of(p, plan);
   dispatch_real(p.grad.dtype, [&]<typename T>() {
-    if (plan.vec == 1) return launch(gather_grad_rows<T, false, 8, kCtas>, shape, context, args);
-    if constexpr (kCtas < 4)
-      if (depth_of<kCtas>(p, plan, context) == 16)
-        return launch(gather_grad_rows<T, true, 16, 2>, shape, context, args);
-    launch(gather_grad_rows<T, true, 8, kCtas>, shape, context, args);
+    dispatch_value<false, true>(p.copies, [&]<bool kCopy>() {
+      if (plan.vec == 1) return launch(gather_grad_rows<T, false, 8, kCtas, kCopy>, shape, context, args);
+      if constexpr (kCtas < 4)
+        if (depth_of<kCtas>(p, plan, context) == 16)
+          return launch(gather_grad_rows<T, true, 16, 2, kCopy>, shape, context, args);
+      launch(gather_grad_rows<T, true, 8, kCtas, kCopy>, shape, context, args);
+    });
   });
 }
 

@@ -1,11 +1,12 @@
-// What gather and gather_grad copy on their way: the snapshot by gather instead of write, and the gradient rows that undo
-// reads. Neither may change a bit of anything else, and both must hold the right rows.
+// What gather and gather_grad copy on their way: the snapshot by gather instead of write, and the gradient rows that
+// undo reads. Neither may change a bit of anything else, and both must hold the right rows.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cstring>
 
 #include "check/check.h"
+#include "pipeline/sparse_bind.h"
 
 namespace sdm {
 namespace {
@@ -114,6 +115,23 @@ TEST_F(RowCopies, ASpoiledCopyShows) {
   session.restore();
   session.run_training_step(&spoiler);
   EXPECT_NE(session.digest(session.buffers().grad), honest->digest(honest->buffers().grad));
+}
+
+/// gather of one operand: the writes' sums alone.
+TEST_F(RowCopies, GatherOfOneOperandHasTheBitsOfTwo) {
+  const SparseWorkload w = workload();
+  const SparseInputs inputs = generate_inputs(w, threads);
+  const auto session = run(w, inputs);
+  const Tensor &retrieved = session->buffers().retrieved, &inter = session->buffers().inter;
+  const std::string expected = session->digest(retrieved), other = session->digest(inter);
+  session->restore_banks();
+  gather::Params params = bind::gather(session->buffers());
+  params.inter = nullptr;
+  host->fill(retrieved.data, Arena::kPoisonByte, retrieved.bytes() / static_cast<std::size_t>(w.steps()));
+  EXPECT_NE(session->digest(retrieved), expected);
+  gather::replay(params, threads);
+  EXPECT_EQ(session->digest(retrieved), expected);
+  EXPECT_EQ(session->digest(inter), other);
 }
 
 }  // namespace

@@ -15,12 +15,13 @@ struct Args {
   EntrySource source[2];  ///< writes, reads
   float* out[2];          ///< [P*C, D] each
   std::int32_t operands;  ///< CTAs alternate between them: both read the rows of one stream at the same time
+  std::int32_t early_ctas;
   StashTarget stash;
 };
 
 /// grid: CTAs of units, times operands. At 8 rows in flight 64 registers keep 1024 threads on an SM, 80 with a stash
 /// 768; 16 rows take 128 and leave 512 threads.
-template <typename T, bool kWhole, int kDepth, bool kHint, bool kStash, bool kRolling = false>
+template <typename T, bool kWhole, int kDepth, bool kHint, bool kStash>
 __global__ void __launch_bounds__(kMaxRowThreads, kDepth > 8 ? 2 : (kStash ? 3 : 4))
     gather_rows(const __grid_constant__ Args args) {
   using Row = RowVector<T, kWhole>;
@@ -35,13 +36,11 @@ __global__ void __launch_bounds__(kMaxRowThreads, kDepth > 8 ? 2 : (kStash ? 3 :
   const RowColumns columns = columns_of<T>(args.bank, plan, at);
   StashVisitor<Row, kStash> visitor{
       args.stash, plan, at, columns, args.stash.rows + at.column * static_cast<std::int64_t>(sizeof(T)), operand == 0};
+  const std::int32_t early = early_rows(args.early_ctas);
   for (int first = 0; first < plan.groups(); first += plan.parallel()) {
     const int part = first + at.part;
     float acc[Row::kElements] = {};
-    if constexpr (kRolling)
-      fold_rolling<Row, kDepth, kHint>(plan, at, source, part, columns, visitor, acc);
-    else
-      fold_part<Row, kDepth, kHint>(plan, at, source, part, columns, visitor, acc);
+    fold_part<Row, kDepth, kHint>(plan, at, source, part, columns, visitor, acc, TakeTurn{}, first == 0 ? early : 0);
     finish_part(plan, at, part, parts, out, acc);
   }
   total_parts<Row::kElements>(plan, at, parts, out);
@@ -57,15 +56,7 @@ inline RowPlan plan_of(const Params& p, const LaunchContext& context) {
 }
 
 inline int depth_of(const Params& p, const RowPlan& plan, const LaunchContext& context) {
-  return rows_in_flight(plan, operands(p), p.inter ? std::min(p.dims.writes, p.dims.reads) : p.dims.writes, context);
-}
-
-/// Where 16 rows in flight are not yet a whole part and a row group is half a warp, 8 that roll leave room for the next
-/// grid's CTAs beside this one's: 361 us at small120 on an H200, 367 by batches of 16. Not at f32_128 (32 lanes), which
-/// took 653 instead of 638, nor where rows return (flagship 3479 instead of 3185).
-inline bool rolls(const RowPlan& plan, int depth, const Params& p) {
-  const std::int32_t entries = p.inter ? std::min(p.dims.writes, p.dims.reads) : p.dims.writes;
-  return depth == 16 && !plan.slice_major && plan.slices == 1 && plan.lanes() == 16 && plan.part_entries(entries) > 16;
+  return rows_in_flight(plan, p.inter ? std::min(p.dims.writes, p.dims.reads) : p.dims.writes, context);
 }
 
 inline Args args_of(const Params& p, const RowPlan& plan) {
@@ -93,13 +84,12 @@ template <bool kHint>
 void launch_rows(const Params& p, const LaunchContext& context) {
   const RowPlan plan = plan_of(p, context);
   const LaunchShape shape = shape_of(plan, operands(p));
-  const Args args = args_of(p, plan);
+  Args args = args_of(p, plan);
+  args.early_ctas = early_ctas(plan, context);
   dispatch_real(p.bank.dtype, [&]<typename T>() {
     dispatch_value<false, true>(p.stash.format != SnapshotFormat::none, [&]<bool kStash>() {
       if constexpr (!kHint)  // refused with the hint
         if (plan.vec == 1) return launch(gather_rows<T, false, 8, false, kStash>, shape, context, args);
-      if (rolls(plan, depth_of(p, plan, context), p))
-        return launch(gather_rows<T, true, 8, kHint, kStash, true>, shape, context, args);
       dispatch_value<8, 16>(depth_of(p, plan, context), [&]<int kDepth>() {
         launch(gather_rows<T, true, kDepth, kHint, kStash>, shape, context, args);
       });
@@ -116,9 +106,7 @@ inline std::string refuse_rows(const Params& p, const Device&) {
 
 inline std::string describe_rows(const Params& p, const LaunchContext& context) {
   const RowPlan plan = plan_of(p, context);
-  const int depth = depth_of(p, plan, context);
-  return rolls(plan, depth, p) ? device::describe(plan, operands(p), 8) + " that roll"
-                               : device::describe(plan, operands(p), depth);
+  return device::describe(plan, operands(p), depth_of(p, plan, context));
 }
 
 }  // namespace sdm::gather::device_rows

@@ -109,7 +109,7 @@ __device__ __forceinline__ DotVisitor<Row, kCopy> dots_of(const Args& args, cons
 /// grid: CTAs of units. 8 rows in flight take 64 registers and leave 1024 threads to an SM, 16 rows 128 and 512:
 /// numbers of CTAs that a grid fills evenly. With 80 registers, room for 768, default took 299 us in place of 274.
 template <typename T, bool kWhole, int kDepth, bool kCopy>
-__global__ void __launch_bounds__(kMaxRowThreads, kDepth > 8 ? 2 : 4)
+__global__ void __launch_bounds__(kMaxRowThreads, kDepth > 8 ? 2 : (kCopy ? 3 : 4))
     gather_grad_rows(const __grid_constant__ Args args) {
   using Row = RowVector<T, kWhole>;
   extern __shared__ float4 shared[];

@@ -27,7 +27,7 @@ __global__ void __launch_bounds__(kThreads, kResidentCtas) gather_grad_ring(cons
   const EntrySource& source = args.source;
   const RowPlace at = place_of(plan, static_cast<int>(blockIdx.x), static_cast<int>(threadIdx.x));
   const RowColumns columns = columns_of<T>(args.grad, plan, at);
-  DotVisitor<Row> visitor = dots_of<Row>(args, at, columns);
+  DotVisitor<Row> visitor = dots_of<Row, false>(args, at, columns);
   Entry mine = fetch_entry(source, at, at.lane), next = fetch_entry(source, at, at.lane + kLanes);
   prefetch_entry(source, at, at.lane);
   prefetch_entry(source, at, at.lane + kLanes);
@@ -88,6 +88,8 @@ void launch_ring(const Params& p, const LaunchContext& context) {
 }
 
 std::string refuse_ring(const Params& p, const Device& device) {
+  if (p.copies)
+    return "gradient rows are copied for undo by rows and rows_r64 alone; set workload.gradient_copy to false";
   const RowCut cut = cut_row(p.dims.head_dim, p.grad.dtype);
   const std::int64_t row_bytes = snapshot_row_bytes(SnapshotFormat::raw, p.dims.head_dim, p.grad.dtype);
   if (cut.vec == 1 || cut.lanes != kLanes || p.groups != 1)

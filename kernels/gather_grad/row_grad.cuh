@@ -1,6 +1,6 @@
 #pragma once
 // gather_grad by rows: the kernel and launcher behind the variants `rows` and `rows_r64`; `ring` shares the dots.
-#include "kernels/common/row_sum.cuh"
+#include "kernels/common/row_stash.cuh"
 #include "kernels/gather_grad/gather_grad.h"
 
 namespace sdm::gather_grad::device_rows {
@@ -17,6 +17,7 @@ struct Args {
   float* d_dv_w;            ///< [P*C, D] of the step
   float* d_ww;              ///< plane 0, moved to the step's first entry
   std::int64_t plane_size;  ///< N*C*W
+  StashTarget copy;         ///< of the rows, for undo
   std::int32_t early_ctas;
 };
 
@@ -47,20 +48,22 @@ __device__ __forceinline__ int reversed(int lane) {
   return static_cast<int>(__brev(static_cast<unsigned>(lane) << (32 - kBits)));
 }
 
-/// Dots of delta_v's columns, held by the lanes, with the rows that pass by.
-template <typename Row>
+/// Dots of delta_v's columns, held by the lanes, with the rows that pass by, and perhaps a copy of these.
+template <typename Row, bool kCopy = false>
 struct DotVisitor {
   static constexpr int kDots = 8;
   const RowPlan& plan;
   const RowPlace& place;
   float* out;  ///< the plane of this slice, moved to the token's first entry
   std::int32_t entries;
+  StashVisitor<Row, kCopy> copy;
   float x[Row::kElements];
   float dot[kDots];
 
-  __device__ void hold(int) {}
+  __device__ void hold(int entry) { copy.hold(entry); }
   /// vec partial = x0*y0, then fma ascending; +0 past the row, for missing entries and for padding tokens.
-  __device__ void row(int u, int holder, const typename Row::Raw&, const float (&y)[Row::kElements], int base) {
+  __device__ void row(int u, int holder, const typename Row::Raw& raw, const float (&y)[Row::kElements], int base) {
+    copy.row(u, holder, raw, y, base);
     float sum = x[0] * y[0];
 #pragma unroll
     for (int c = 1; c < Row::kElements; ++c) sum = fma_rn(x[c], y[c], sum);
@@ -91,10 +94,13 @@ __device__ __forceinline__ void take_columns(const float* p, bool on, float (&x)
 }
 
 /// The visitor of a row group, with its columns of delta_v.
-template <typename Row>
-__device__ __forceinline__ DotVisitor<Row> dots_of(const Args& args, const RowPlace& at, const RowColumns& columns) {
+template <typename Row, bool kCopy>
+__device__ __forceinline__ DotVisitor<Row, kCopy> dots_of(const Args& args, const RowPlace& at,
+                                                          const RowColumns& columns) {
   float* out = args.d_ww + at.slice * args.plane_size + wide_product(at.token, args.source.entries);
-  DotVisitor<Row> visitor{args.plan, at, out, args.source.entries, {}, {}};
+  char* copy = args.copy.rows + at.column * static_cast<std::int64_t>(sizeof(typename Row::Raw) / Row::kElements);
+  DotVisitor<Row, kCopy> visitor{
+      args.plan, at, out, args.source.entries, {args.copy, args.plan, at, columns, copy, true}, {}, {}};
   take_columns(args.delta_v + wide_product(at.token, args.plan.head_dim) + at.column, at.valid && columns.inside,
                visitor.x);
   return visitor;
@@ -102,7 +108,7 @@ __device__ __forceinline__ DotVisitor<Row> dots_of(const Args& args, const RowPl
 
 /// grid: CTAs of units. 8 rows in flight take 64 registers and leave 1024 threads to an SM, 16 rows 128 and 512:
 /// numbers of CTAs that a grid fills evenly. With 80 registers, room for 768, default took 299 us in place of 274.
-template <typename T, bool kWhole, int kDepth>
+template <typename T, bool kWhole, int kDepth, bool kCopy>
 __global__ void __launch_bounds__(kMaxRowThreads, kDepth > 8 ? 2 : 4)
     gather_grad_rows(const __grid_constant__ Args args) {
   using Row = RowVector<T, kWhole>;
@@ -111,7 +117,7 @@ __global__ void __launch_bounds__(kMaxRowThreads, kDepth > 8 ? 2 : 4)
   const RowPlan& plan = args.plan;
   const RowPlace at = place_of(plan, static_cast<int>(blockIdx.x), static_cast<int>(threadIdx.x));
   const RowColumns columns = columns_of<T>(args.grad, plan, at);
-  DotVisitor<Row> visitor = dots_of<Row>(args, at, columns);
+  DotVisitor<Row, kCopy> visitor = dots_of<Row, kCopy>(args, at, columns);
   const std::int32_t early = early_rows(args.early_ctas);
   for (int first = 0; first < plan.groups(); first += plan.parallel()) {
     float acc[Row::kElements] = {};
@@ -145,6 +151,11 @@ inline Args args_of(const Params& p, const RowPlan& plan) {
   args.d_dv_w = p.d_dv_w + token * d.head_dim;
   args.d_ww = p.d_ww_planes + token * d.writes;
   args.plane_size = d.chunks() * d.write_positions();
+  if (p.copies) {
+    const std::int64_t row_bytes = d.head_dim * static_cast<std::int64_t>(size_of(p.grad.dtype));
+    args.copy =
+        stash_at({static_cast<char*>(p.gradient_rows), p.place, d.writes, d.chunk}, p.step, d.streams, row_bytes);
+  }
   return args;
 }
 
@@ -155,9 +166,12 @@ void launch_rows(const Params& p, const LaunchContext& context) {
   Args args = args_of(p, plan);
   args.early_ctas = early_ctas(context, kEarlyThreads / plan.threads);
   dispatch_real(p.grad.dtype, [&]<typename T>() {
-    if (plan.vec == 1) return launch(gather_grad_rows<T, false, 8>, shape, context, args);
-    if (depth_of<kMost>(p, plan, context) == 16) return launch(gather_grad_rows<T, true, 16>, shape, context, args);
-    launch(gather_grad_rows<T, true, 8>, shape, context, args);
+    dispatch_value<false, true>(p.copies, [&]<bool kCopy>() {
+      if (plan.vec == 1) return launch(gather_grad_rows<T, false, 8, kCopy>, shape, context, args);
+      if (depth_of<kMost>(p, plan, context) == 16)
+        return launch(gather_grad_rows<T, true, 16, kCopy>, shape, context, args);
+      launch(gather_grad_rows<T, true, 8, kCopy>, shape, context, args);
+    });
   });
 }
 

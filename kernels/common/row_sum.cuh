@@ -259,11 +259,12 @@ inline int rows_in_flight(const RowPlan& plan, std::int32_t entries, const Launc
 /// 4, 8, 12 and 16 rows, 8 were the best or within 2 % in all shapes of configs/h200_perf.json.
 inline constexpr std::int32_t kEarlyRows = 8;
 
-/// CTAs that ask early: those that may begin while the previous grid still runs, about a multiprocessor's 1024 threads
-/// of them. Later ones would only send their requests twice (flagship gather took 3,212 us without early rows, 3,380
-/// with those of all CTAs, 3,203 with those of the first).
-inline std::int32_t early_ctas(const RowPlan& plan, const LaunchContext& context) {
-  return context.dependent_launch ? context.device.multiprocessors * (1024 / plan.threads) : 0;
+/// CTAs that ask early: those that may begin while the previous grid still runs, `resident` a multiprocessor, which is
+/// kEarlyThreads without a limit of the kernel's own. Later ones would only send their requests twice (flagship gather
+/// took 3,212 us without early rows, 3,380 with those of all CTAs, 3,203 with those of the first).
+inline constexpr std::int32_t kEarlyThreads = 1024;
+inline std::int32_t early_ctas(const LaunchContext& context, std::int32_t resident) {
+  return context.dependent_launch ? context.device.multiprocessors * resident : 0;
 }
 __device__ __forceinline__ std::int32_t early_rows(std::int32_t early_ctas) {
   return static_cast<std::int32_t>(blockIdx.x) < early_ctas ? kEarlyRows : 0;

@@ -82,7 +82,7 @@ LaunchShape ring_shape(const RowPlan& plan, const LaunchContext& context) {
 void launch_ring(const Params& p, const LaunchContext& context) {
   const RowPlan plan = ring_plan(p, context);
   Args args = args_of(p, plan);
-  args.early_ctas = early_ctas(plan, context);
+  args.early_ctas = early_ctas(context, kResidentCtas);
   dispatch_real(p.grad.dtype,
                 [&]<typename T>() { launch(gather_grad_ring<T>, ring_shape(plan, context), context, args); });
 }

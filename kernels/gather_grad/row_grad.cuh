@@ -164,7 +164,7 @@ void launch_rows(const Params& p, const LaunchContext& context) {
   const RowPlan plan = plan_of(p, context);
   const LaunchShape shape = shape_of(plan, 1);
   Args args = args_of(p, plan);
-  args.early_ctas = early_ctas(plan, context);
+  args.early_ctas = early_ctas(context, kEarlyThreads / plan.threads);
   dispatch_real(p.grad.dtype, [&]<typename T>() {
     dispatch_value<false, true>(p.copies, [&]<bool kCopy>() {
       if (plan.vec == 1) return launch(gather_grad_rows<T, false, 8, kCopy>, shape, context, args);

@@ -58,11 +58,6 @@ __device__ __forceinline__ void walk_group(const Sums& sums, const std::uint32_t
 
 inline constexpr int kAhead = 2;  // sorted positions of a thread in flight
 
-/// Records are read much later: they should leave L2 to what the next stages read.
-__device__ __forceinline__ void store_record(Record* at, const Record& record) {
-  __stcs(reinterpret_cast<uint4*>(at), *reinterpret_cast<const uint4*>(&record));
-}
-
 template <typename V>
 __device__ __forceinline__ void load_writes(const Params& p, const Side& side, const float* gates, const Sums& sums) {
   const device::Divider by_token(side.entries);
@@ -83,9 +78,6 @@ __device__ __forceinline__ void load_writes(const Params& p, const Side& side, c
     store_four(sums.rex, e, side.positions, vectors, float4{});
   });
 }
-
-/// decayed(x, 0): x, or the one NaN that a product gives.
-__device__ __forceinline__ float times_one(float x) { return x == x ? x : float_of(0x7fffffffu); }
 
 __device__ __forceinline__ void write_records(const Params& p, const Side& side, const Sums& sums, const float* beta) {
   const int threads = static_cast<int>(blockDim.x);
@@ -228,13 +220,13 @@ device::LaunchShape shape_of(const Params& p, const Geometry& geometry) {
 }
 
 std::string refuse(const Params& p, const Device& device) {
-  if (p.k.dtype != p.q.dtype) return "chunk_scan takes k and q of one type (group_scan takes any)";
+  if (p.k.dtype != p.q.dtype) return "chunk_scan takes k and q of one type (by_entry takes any)";
   constexpr std::size_t kReserved = 1024;  // of the driver, for each CTA
   const std::size_t needed = 2 * (shape_of(p, {}).shared_bytes + kReserved);
   if (needed <= device.shared_memory_per_multiprocessor) return "";
   return "chunk_scan wants " + std::to_string(needed) + " bytes of shared memory for two chunks; a multiprocessor of " +
          "this device has " + std::to_string(device.shared_memory_per_multiprocessor) +
-         " (a smaller chunk, fewer entries a token, or group_scan)";
+         " (a smaller chunk, fewer entries a token, or by_entry)";
 }
 
 void launch(const Params& p, const LaunchContext& context) {

@@ -220,13 +220,13 @@ device::LaunchShape shape_of(const Params& p, const Geometry& geometry) {
 }
 
 std::string refuse(const Params& p, const Device& device) {
-  if (p.k.dtype != p.q.dtype) return "chunk_scan takes k and q of one type (by_entry takes any)";
+  if (p.k.dtype != p.q.dtype) return "chunk_scan takes k and q of one type (group_scan takes any)";
   constexpr std::size_t kReserved = 1024;  // of the driver, for each CTA
   const std::size_t needed = 2 * (shape_of(p, {}).shared_bytes + kReserved);
   if (needed <= device.shared_memory_per_multiprocessor) return "";
   return "chunk_scan wants " + std::to_string(needed) + " bytes of shared memory for two chunks; a multiprocessor of " +
          "this device has " + std::to_string(device.shared_memory_per_multiprocessor) +
-         " (a smaller chunk, fewer entries a token, or by_entry)";
+         " (a smaller chunk, fewer entries a token, or group_scan)";
 }
 
 void launch(const Params& p, const LaunchContext& context) {

@@ -1,5 +1,5 @@
 #pragma once
-// The sums of by_entry: log_k, rex and log_q, every entry from its own walk over its group. Device code only.
+// The sums of group_scan: log_k, rex and log_q, every entry from its own walk over its group. Device code only.
 #include "kernels/common/async_copy.cuh"
 #include "kernels/decay_sums/entries.cuh"
 #include "kernels/decay_sums/fours.cuh"

@@ -1,5 +1,5 @@
-// decay_sums, variant `by_entry`: every entry and every position walks for what it needs, so that any shape is cut into
-// tiles of independent threads, which store in order. Two launches: the sums, then the weights and records made of
+// decay_sums, variant `group_scan`: every entry and every position walks for what it needs, so that any shape is cut
+// into tiles of independent threads, which store in order. Two launches: the sums, then the weights and records made of
 // them. Groups are short where slots are uniform; one of all C tokens costs each of its entries C steps.
 #include <algorithm>
 
@@ -190,8 +190,8 @@ std::string describe_launch(const Params& p, const LaunchContext& context) {
 
 }  // namespace
 
-const Variant<Params> by_entry = {
-    .name = "by_entry",
+const Variant<Params> group_scan = {
+    .name = "group_scan",
     .why = "any shape: every entry walks its own group",
     .refuse = refuse,
     .launch = launch,

@@ -75,6 +75,13 @@ struct Groups {
   Window* window = nullptr;          ///< [N, window_count(n)]
 };
 
+/// Where the entries of one side lie in group order, by which rows are found that a stage keeps one a group.
+struct GroupPlaces {
+  const std::int32_t* position = nullptr;  ///< [N, n]
+  const std::uint32_t* payload = nullptr;  ///< [N, n]
+  const Window* window = nullptr;          ///< [N, window_count(n)]
+};
+
 /// Snapshot rows (spec 2.5). `dense` formats: row chunk*n + ordinal, n = C*W; per_entry: row chunk*n + token*W + entry.
 /// Variants ask the format, never the pointer: a plan is made before anything is allocated.
 /// Rows that no group owns are never written and never read; the buffer starts zeroed.

@@ -15,7 +15,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 def table():
     """(fault, check, "GPU" or "") of every row of the document's table of the option."""
-    row = re.compile(r"^\| `(\w+)` \|.*\| `(\w+)` \| (\w*) ?\|$")
+    row = re.compile(r"^\| `(\w+)` \|.*\| `(-*\w+)` \| (\w*) ?\|$")
     text = (ROOT / "docs" / "planted_faults.md").read_text(encoding="utf-8")
     return [match.groups() for match in map(row.match, text.splitlines()) if match]
 
@@ -32,15 +32,35 @@ def run(bench, check, fault, flags):
         return "error", done.stderr.strip().splitlines()[-1] if done.stderr else f"exit code {done.returncode}", False
 
 
+def run_isolated(bench, fault, flags):
+    """Three cases, a process each, the middle one spoiled: (noticed, what was said)."""
+    command = [bench, "run", str(ROOT / "configs" / "planted.json"), "--filter", "/(replay|guards|poison)$", "--isolate",
+               "--no-timing", "-q", "--format", "json", "--plant", fault, "--plant-in", "/guards$",
+               "--set", "timing.case_timeout_seconds=10", *flags]
+    done = subprocess.run(command, capture_output=True, text=True)
+    try:
+        cases = json.loads(done.stdout)["cases"]
+    except ValueError:
+        return False, f"exit code {done.returncode}: {done.stderr.strip()}"
+    statuses = [case["status"] for case in cases]
+    noticed = done.returncode == 5 and statuses[::2] == ["ok", "ok"] and statuses[1] in ("error", "timeout")
+    return noticed, f"{', '.join(statuses)}: {cases[1]['reason']}"
+
+
 def main():
     bench = sys.argv[1] if len(sys.argv) > 1 else str(ROOT / "build" / "cpu" / "sdm-bench")
     flags = sys.argv[2:]
     rows, wrong = table(), 0
-    for check in sorted({check for _, check, _ in rows}):
+    for check in sorted({check for _, check, _ in rows if check != "--isolate"}):
         status, detail, _ = run(bench, check, None, flags)
         wrong += status not in ("passed", "skipped")
         print(f"{'honest':<20} {check:<14} {status:<8} {detail}")
     for fault, check, needs in rows:
+        if check == "--isolate":
+            noticed, detail = run_isolated(bench, fault, flags)
+            wrong += not noticed
+            print(f"{fault:<20} {check:<14} {'noticed' if noticed else 'MISSED':<8} {detail}")
+            continue
         status, detail, on_gpu = run(bench, check, fault, flags)
         excused = needs == "GPU" and not on_gpu and status != "error"
         wrong += status != "failed" and not excused

@@ -211,20 +211,20 @@ __device__ __forceinline__ void matrices_of_chunk(const Params& p, std::int64_t 
   });
 }
 
-/// grid: the column tiles of a chunk, then its tiles of B and QB, chunk after chunk: CTAs of both kinds run side by
-/// side, and find the chunk's matrices in L2.
+/// grid: the column tiles, chunk after chunk, then the tiles of B and QB, the longest first: CTAs of two products begin
+/// before those of one, which fill up what they leave. Chunk by chunk, small120 took 78 us on an H200, and so 72.
 template <typename Tile>
 __global__ void __launch_bounds__(Tile::kThreads, 512 / Tile::kThreads)
-    chunk_kernel(const __grid_constant__ Params p, int column_tiles, int matrix_tiles) {
+    chunk_kernel(const __grid_constant__ Params p, int column_tiles) {
   auto& memory = *reinterpret_cast<ChunkMemory<Tile>*>(device::dynamic_shared());
   device::wait_for_previous_grid();
-  const auto tiles = static_cast<unsigned>(column_tiles + matrix_tiles);
-  const std::int64_t chunk = blockIdx.x / tiles;
-  const int tile = static_cast<int>(blockIdx.x % tiles);
-  if (tile < column_tiles)
-    values_of_chunk<Tile>(p, chunk, tile * Tile::kColumns, memory);
-  else
-    matrices_of_chunk<Tile>(p, chunk, (tile - column_tiles) * Tile::kColumns, memory);
+  const auto chunks = static_cast<unsigned>(p.dims.chunks()), across = static_cast<unsigned>(column_tiles);
+  if (blockIdx.x < chunks * across) {
+    values_of_chunk<Tile>(p, blockIdx.x / across, static_cast<int>(blockIdx.x % across) * Tile::kColumns, memory);
+  } else {
+    const unsigned tile = blockIdx.x - chunks * across;
+    matrices_of_chunk<Tile>(p, tile % chunks, static_cast<int>(tile / chunks) * Tile::kColumns, memory);
+  }
 }
 
 }  // namespace sdm::combine

@@ -204,7 +204,7 @@ void launch_chunks(const Params& p, const LaunchContext& context) {
   const int column_tiles = tiles_across(p.dims.head_dim);
   if (one_tile(p)) return device::launch(one_tile_kernel<device::WideTile>, chunk_shape(p), context, p, column_tiles);
   dispatch_chunk(p.dims.chunk, [&]<typename Tile>() {
-    device::launch(chunk_kernel<Tile>, chunk_shape(p), context, p, column_tiles, tiles_across(p.dims.chunk));
+    device::launch(chunk_kernel<Tile>, chunk_shape(p), context, p, column_tiles);
   });
 }
 

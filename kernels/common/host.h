@@ -50,6 +50,17 @@ inline void fold_members(const Record* record, int begin, int end, const float* 
     fold_row(record[i].scale, token_rows + std::int64_t{token_of(record[i].payload)} * head_dim, head_dim, acc);
 }
 
+/// The row [chunk*n + ordinal] of the group whose FIRST is entry e of N*n; -1 where e is not a FIRST.
+inline std::int64_t group_row(const GroupPlaces& place, int n, std::int64_t e) {
+  const std::int64_t chunk = e / n;
+  const std::int32_t position = place.position[e];
+  const std::uint32_t* payload = place.payload + chunk * n;
+  if (!(payload[position] & kFirst)) return -1;
+  std::int64_t row = chunk * n + place.window[chunk * window_count(n) + position / 32].groups_before;
+  for (int i = position / 32 * 32; i < position; ++i) row += payload[i] & kFirst ? 1 : 0;
+  return row;
+}
+
 /// Calls `body(chunk, begin, end, ordinal)` for every group of the valid positions of one step's chunks, in tiles that
 /// are shared among threads. `make_body()` is called once per tile and may own scratch.
 template <typename MakeBody>

@@ -123,7 +123,27 @@ __device__ __forceinline__ void prefetch_entry(const EntrySource& source, const 
   prefetch_l2(static_cast<const char*>(source.weight) + i * (source.bf16_weight ? 2 : 4));
 }
 
+/// Asks for the row group's slice of a bank row in L2, where what an earlier grid may still write is seen all the same.
+__device__ __forceinline__ void prefetch_slice(const RowPlan& plan, const RowPlace& at, const RowColumns& columns,
+                                               std::int32_t row) {
+  const std::int32_t slice_bytes = 16 << plan.lane_bits;
+  if (row >= 0)
+    prefetch_l2(columns.at(row) - 16 * at.lane, min(slice_bytes, columns.row_bytes - at.slice * slice_bytes));
+}
+
 // --- the fold --------------------------------------------------------------------------------------------------------
+
+/// One row into acc, and past the visitor; `holder`: the lane of the row group that holds its weight in `mine`.
+template <typename Row, typename Visitor>
+__device__ __forceinline__ void fold_row(const RowPlan& plan, const Entry& mine, const typename Row::Raw& raw, int u,
+                                         int holder, int base, Visitor& visitor, float (&acc)[Row::kElements]) {
+  const float weight = __shfl_sync(kWholeWarp, mine.weight, holder, plan.lanes());
+  float wide[Row::kElements];
+  Row::widen(raw, wide);
+#pragma unroll
+  for (int c = 0; c < Row::kElements; ++c) acc[c] = fma_rn(weight, wide[c], acc[c]);
+  visitor.row(u, holder, raw, wide, base);
+}
 
 /// Folds the entries of `part` in ascending order into acc (+0 before). Each lane of the row group holds one entry's
 /// row and weight and hands them round, so the row loads wait for one index load only; kDepth rows (at most `lanes`)
@@ -132,15 +152,17 @@ __device__ __forceinline__ void prefetch_entry(const EntrySource& source, const 
 /// `lanes` entries, with the entry that this lane holds; its own loads cost no latency behind the first row loads, but
 /// at 64 registers there is no room for that; `row(u, holder, raw, wide, base)` for every row in order: u-th of kDepth,
 /// held by lane `holder`, so that the entry is base + holder*groups. `ready()` is called once, before the first row is
-/// read: it waits for the rows' writers; indices and weights are older.
+/// read: it waits for the rows' writers; indices and weights are older. Before, the first `early` rows are asked for in
+/// L2, at most `lanes` and whole vectors only.
 template <typename Row, int kDepth, bool kHint, typename Visitor, typename Ready = TakeTurn>
 __device__ __forceinline__ void fold_part(const RowPlan& plan, const RowPlace& at, const EntrySource& source, int part,
                                           const RowColumns& columns, Visitor& visitor, float (&acc)[Row::kElements],
-                                          Ready&& ready = {}) {
+                                          Ready&& ready = {}, std::int32_t early = 0) {
   const int count = plan.part_entries(source.entries);
   Entry next = fetch_entry(source, at, part + (at.lane << plan.group_bits));
-  ready();
   prefetch_entry(source, at, part + (at.lane << plan.group_bits));
+  if (Row::kElements > 1 && at.lane < early) prefetch_slice(plan, at, columns, next.row);
+  ready();
   const std::uint64_t policy = kHint ? evict_first_policy() : 0;
   for (int base = 0; base < count; base += plan.lanes()) {
     const Entry mine = next;
@@ -157,59 +179,8 @@ __device__ __forceinline__ void fold_part(const RowPlan& plan, const RowPlace& a
       }
       if (kDepth > 8 && i == 0) visitor.hold(entry + (at.lane << plan.group_bits));
 #pragma unroll
-      for (int u = 0; u < kDepth; ++u) {
-        const float weight = __shfl_sync(kWholeWarp, mine.weight, i + u, plan.lanes());
-        float wide[Row::kElements];
-        Row::widen(raw[u], wide);
-#pragma unroll
-        for (int c = 0; c < Row::kElements; ++c) acc[c] = fma_rn(weight, wide[c], acc[c]);
-        visitor.row(u, i + u, raw[u], wide, entry);
-      }
+      for (int u = 0; u < kDepth; ++u) fold_row<Row>(plan, mine, raw[u], u, i + u, entry, visitor, acc);
     }
-  }
-}
-
-/// The same sum with kDepth rows (a power of two, at most `lanes`) in flight at all times: as soon as a row is used,
-/// the one that comes kDepth later is asked for, so that memory never waits for a batch to be used up.
-template <typename Row, int kDepth, bool kHint, typename Visitor>
-__device__ __forceinline__ void fold_rolling(const RowPlan& plan, const RowPlace& at, const EntrySource& source,
-                                             int part, const RowColumns& columns, Visitor& visitor,
-                                             float (&acc)[Row::kElements]) {
-  const int count = plan.part_entries(source.entries), last_lane = plan.lanes() - 1;
-  const auto fetch = [&](int base) { return fetch_entry(source, at, part + ((base + at.lane) << plan.group_bits)); };
-  Entry mine = fetch(0);
-  TakeTurn{}();
-  prefetch_entry(source, at, part + (at.lane << plan.group_bits));
-  const std::uint64_t policy = kHint ? evict_first_policy() : 0;
-  typename Row::Raw raw[kDepth];
-  const auto load = [&](const Entry& holders, int n) {
-    const int row = __shfl_sync(kWholeWarp, holders.row, n, plan.lanes());
-    return Row::template load<kHint>(row >= 0 && columns.inside, columns.at(row), policy);
-  };
-#pragma unroll
-  for (int u = 0; u < kDepth; ++u) raw[u] = load(mine, u);
-  Entry next = fetch(plan.lanes());
-  visitor.hold(part + (at.lane << plan.group_bits));
-#pragma unroll 1
-  for (int i = 0; i < count; i += kDepth) {
-    const int n = i & last_lane, entry = part + ((i - n) << plan.group_bits);
-    const bool crossing = n + kDepth > last_lane;  // the rows asked for are the next holders'
-    const Entry ahead{crossing ? next.row : mine.row, 0.0f};
-#pragma unroll
-    for (int u = 0; u < kDepth; ++u) {
-      const float weight = __shfl_sync(kWholeWarp, mine.weight, n + u, plan.lanes());
-      float wide[Row::kElements];
-      Row::widen(raw[u], wide);
-#pragma unroll
-      for (int c = 0; c < Row::kElements; ++c) acc[c] = fma_rn(weight, wide[c], acc[c]);
-      visitor.row(u, n + u, raw[u], wide, entry);
-      raw[u] = load(ahead, (n + kDepth + u) & last_lane);
-    }
-    if (!crossing) continue;
-    mine = next;
-    const int base = i - n + plan.lanes();
-    next = fetch(base + plan.lanes());
-    visitor.hold(part + ((base + at.lane) << plan.group_bits));
   }
 }
 
@@ -274,16 +245,29 @@ __device__ __forceinline__ void total_parts(const RowPlan& plan, const RowPlace&
 
 // --- launchers -------------------------------------------------------------------------------------------------------
 
-/// Rows in flight a lane: 8 (128 bytes of 16-byte vectors), so that 64 registers hold them and 1024 threads an SM make
-/// up the rest; 16 where the whole launch is resident at 512 threads an SM anyway (small steps: every row of a part is
-/// then asked for at once, one memory latency instead of two), and where rows return (fewer tokens at a time with the
-/// same bytes in flight: less comes between two uses of a row).
-inline int rows_in_flight(const RowPlan& plan, int operands, std::int32_t entries, const LaunchContext& context) {
+/// Rows in flight a lane: 16, in 128 registers, so that 512 threads fill a multiprocessor; 8 in 64 registers where a
+/// part has no more, or its row group holds no more entries. With 8 rows and 1024 threads the next grid's CTAs begin
+/// beside this one's, as many as find room here and there, and then share the multiprocessors unevenly: H200, gather
+/// with early rows at f32_128 747 us, 562 with 16 rows.
+inline int rows_in_flight(const RowPlan& plan, std::int32_t entries, const LaunchContext& context) {
   if (plan.vec == 1 || plan.lanes() < 16) return 8;
   if (context.geometry.depth > 0) return context.geometry.depth < 16 ? 8 : 16;
-  if (plan.part_entries(entries) <= 8) return 8;
-  const std::int64_t threads = std::int64_t{operands} * plan.units * plan.unit_threads();
-  return plan.slice_major || threads <= std::int64_t{512} * context.device.multiprocessors ? 16 : 8;
+  return plan.part_entries(entries) <= 8 ? 8 : 16;
+}
+
+/// Rows of a part that are asked for in L2 before the wait for the previous grid: DRAM works while that grid ends. Of
+/// 4, 8, 12 and 16 rows, 8 were the best or within 2 % in all shapes of configs/h200_perf.json.
+inline constexpr std::int32_t kEarlyRows = 8;
+
+/// CTAs that ask early: those that may begin while the previous grid still runs, `resident` a multiprocessor, which is
+/// kEarlyThreads without a limit of the kernel's own. Later ones would only send their requests twice (flagship gather
+/// took 3,212 us without early rows, 3,380 with those of all CTAs, 3,203 with those of the first).
+inline constexpr std::int32_t kEarlyThreads = 1024;
+inline std::int32_t early_ctas(const LaunchContext& context, std::int32_t resident) {
+  return context.dependent_launch ? context.device.multiprocessors * resident : 0;
+}
+__device__ __forceinline__ std::int32_t early_rows(std::int32_t early_ctas) {
+  return static_cast<std::int32_t>(blockIdx.x) < early_ctas ? kEarlyRows : 0;
 }
 
 inline LaunchShape shape_of(const RowPlan& plan, int operands) {

@@ -58,11 +58,6 @@ __device__ __forceinline__ void walk_group(const Sums& sums, const std::uint32_t
 
 inline constexpr int kAhead = 2;  // sorted positions of a thread in flight
 
-/// Records are read much later: they should leave L2 to what the next stages read.
-__device__ __forceinline__ void store_record(Record* at, const Record& record) {
-  __stcs(reinterpret_cast<uint4*>(at), *reinterpret_cast<const uint4*>(&record));
-}
-
 template <typename V>
 __device__ __forceinline__ void load_writes(const Params& p, const Side& side, const float* gates, const Sums& sums) {
   const device::Divider by_token(side.entries);
@@ -83,9 +78,6 @@ __device__ __forceinline__ void load_writes(const Params& p, const Side& side, c
     store_four(sums.rex, e, side.positions, vectors, float4{});
   });
 }
-
-/// decayed(x, 0): x, or the one NaN that a product gives.
-__device__ __forceinline__ float times_one(float x) { return x == x ? x : float_of(0x7fffffffu); }
 
 __device__ __forceinline__ void write_records(const Params& p, const Side& side, const Sums& sums, const float* beta) {
   const int threads = static_cast<int>(blockDim.x);

@@ -27,6 +27,6 @@ void replay(const Params& params, Parallel& threads);
 
 // Variants (GPU).
 extern const Variant<Params> chunk_scan;  ///< a CTA per chunk, its sums by entry in shared memory
-extern const Variant<Params> group_scan;  ///< a thread per group walks its members in shared memory
+extern const Variant<Params> group_scan;  ///< every entry walks its own group
 
 }  // namespace sdm::decay_sums

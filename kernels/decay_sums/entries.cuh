@@ -11,12 +11,12 @@ __device__ __forceinline__ int entry_at(std::uint32_t payload, int entries) {
   return token_of(payload) * entries + entry_of(payload);
 }
 
-__device__ __forceinline__ void store_entry(const Params& p, std::int64_t e, float log_k, float rex, float k_weight,
-                                            float write_weight) {
-  p.log_k[e] = log_k;
-  p.rex[e] = rex;
-  device::set_value(p.k_weight, e, k_weight);
-  p.write_weight[e] = write_weight;
+/// decayed(x, 0): x, or the one NaN that a product gives.
+__device__ __forceinline__ float times_one(float x) { return x == x ? x : float_of(0x7fffffffu); }
+
+/// Records are read much later: they should leave L2 to what the next stages read.
+__device__ __forceinline__ void store_record(Record* at, const Record& record) {
+  __stcs(reinterpret_cast<uint4*>(at), *reinterpret_cast<const uint4*>(&record));
 }
 
 /// The payload of the last member with token <= `token` of the write group whose payloads begin at `first`, 0 where

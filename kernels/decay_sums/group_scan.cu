@@ -1,211 +1,198 @@
-#include "kernels/decay_sums/entries.cuh"
+// decay_sums, variant `group_scan`: every entry and every position walks for what it needs, so that any shape is cut
+// into tiles of independent threads, which store in order. Two launches: the sums, then the weights and records made of
+// them. Groups are short where slots are uniform; one of all C tokens costs each of its entries C steps.
+#include <algorithm>
+
+#include "kernels/decay_sums/entry_sums.cuh"
 
 namespace sdm::decay_sums {
 namespace {
 
-// --- kernels ---------------------------------------------------------------------------------------------------------
+// --- weights and records ---------------------------------------------------------------------------------------------
 
-constexpr int kThreads = 256;
-constexpr int kTile = 1024;         // sorted positions a CTA; a multiple of 32
-constexpr int kSpan = kTile + 256;  // a group that begins in the tile ends at most 255 positions after it (C <= 256)
+/// 212 us for sums and weights at flagship on an H200; with 2 positions in flight and six CTAs a multiprocessor 213,
+/// with 8 and four, which spill, 250. A thread a group, whose members' stores were scattered, took 344.
+constexpr int kThreads = 256, kTile = 2048, kBatch = 4;  // kBatch: positions of a thread in flight
 
-/// What a CTA knows of its chunk and side.
+/// A range of positions, and of entries, of one side of a chunk.
 struct Tile {
-  std::int64_t chunk, at;  // `at`: of the chunk's first position and first entry
-  int entries, valid;      // entries a token; valid positions of the chunk
-  int begin, end;          // positions of the tile; the same range of entries
+  std::int64_t chunk, at;    // `at`: of the chunk's first position and first entry
+  int begin, end, valid, n;  // of the chunk
 };
 
-__device__ __forceinline__ Tile tile_of(const Params& p, int entries, int tiles) {
-  const int n = p.dims.chunk * entries;
-  Tile t{};
-  t.chunk = blockIdx.x / static_cast<unsigned>(tiles);
-  t.at = t.chunk * n;
-  t.entries = entries;
-  t.valid = p.dims.valid_tokens_of_chunk(t.chunk) * entries;
-  t.begin = static_cast<int>(blockIdx.x % static_cast<unsigned>(tiles)) * kTile;
-  t.end = min(t.begin + kTile, n);
-  return t;
+__device__ __forceinline__ Tile tile_of(const Params& p, int write_tiles, int tiles) {
+  const std::int64_t chunk = blockIdx.x / static_cast<unsigned>(tiles);
+  const int own = static_cast<int>(blockIdx.x % static_cast<unsigned>(tiles));
+  const int entries = own < write_tiles ? p.dims.writes : p.dims.reads, n = p.dims.chunk * entries;
+  const int begin = (own < write_tiles ? own : own - write_tiles) * kTile;
+  return {chunk, chunk * n, begin, min(begin + kTile, n), p.dims.valid_tokens_of_chunk(chunk) * entries, n};
 }
 
-__device__ __forceinline__ float gate_of(const Params& p, const Tile& t, int entry) {
-  return p.g[p.gate == Gate::write ? t.at + entry : t.chunk * p.dims.chunk + entry / t.entries];
+/// decayed(x, log), without the exponential where it is 1.
+__device__ __forceinline__ float decayed_or_same(float x, float log) {
+  return log == 0.0f ? times_one(x) : decayed(x, log);
 }
 
-/// The groups of a tile, in sorted order.
-struct SharedGroups {
-  std::uint32_t payload[kSpan];
-  float gate[kSpan];  // after the walk: rex
-  float log_k[kSpan];
-  float cpe[kSpan];
-};
-
-/// One thread walks a group from its FIRST at `i`: log_k forwards, rex backwards.
-__device__ __forceinline__ void walk_group(SharedGroups& s, int i) {
-  float sum = s.gate[i];
-  s.log_k[i] = sum;
-  int last = i;
-  while (!(s.payload[last] & kLast)) {
-    ++last;
-    sum = sum + s.gate[last];
-    s.log_k[last] = sum;
-  }
-  const float cpe = exp_rn(sum);
-  float after = 0.0f;
-  for (int m = last; m >= i; --m) {
-    const float gate = s.gate[m];
-    s.gate[m] = after;
-    s.cpe[m] = cpe;
-    after = after + gate;
-  }
-}
-
-/// What is read for a position or an entry, kBatch of them at a time; what a loop does not need, the compiler drops.
-struct Values {
-  std::uint32_t payload;
-  std::int32_t slot, match;
-  float strength, beta, gate;
-};
-constexpr int kBatch = 4;
-
-template <typename Load, typename Use>
-__device__ __forceinline__ void in_tile(int begin, int end, Load&& load, Use&& use) {
-  device::in_batches<kBatch>(begin + static_cast<int>(threadIdx.x), kThreads, end, load, use);
-}
-
-/// Records in sorted order. The arrays by entry are written here for members of longer groups (scattered), and by
-/// singleton_entries for all others, in order: nearly every write then is whole sectors.
-__device__ __forceinline__ void write_records(const Params& p, const Tile& t, const SharedGroups& s, int begin,
-                                              int end) {
-  const auto load = [&](int i) -> Values {
-    const std::uint32_t payload = s.payload[i - begin];
-    if (i >= t.valid) return {payload, 0, -1, 0.0f, 0.0f, 0.0f};
-    return {payload,
-            p.writes.slot[t.at + i],
-            -1,
-            device::value_at(p.k, t.at + entry_at(payload, t.entries)),
-            p.beta[t.chunk * p.dims.chunk + token_of(payload)],
-            0.0f};
-  };
-  in_tile(begin, end, load, [&](int i, const Values& v) {
-    const int m = i - begin;
-    const std::int64_t e = t.at + entry_at(v.payload, t.entries);
-    if (i >= t.valid) {
-      store_entry(p, e, 0.0f, 0.0f, 0.0f, 0.0f);
-      p.write_record[t.at + i] = p.undo_record[t.at + i] = Record{v.payload, 0, 0.0f, 1.0f};
-      return;
+__device__ __forceinline__ void write_records(const Params& p, const Tile& t) {
+  const WriteGroups groups(p, t.chunk);
+  const float* beta = p.beta + t.chunk * p.dims.chunk;
+#pragma unroll 1
+  for (int base = t.begin + static_cast<int>(threadIdx.x); base < t.end; base += kBatch * kThreads) {
+    std::uint32_t payload[kBatch];
+    std::int32_t slot[kBatch];
+    float k[kBatch], factor[kBatch], log_k[kBatch];
+#pragma unroll
+    for (int b = 0; b < kBatch; ++b) {
+      const int i = base + b * kThreads;
+      if (i < t.end) payload[b] = groups.payload[i], slot[b] = p.writes.slot[t.at + i];
     }
-    const float k_weight = decayed(v.strength, s.log_k[m]), write_weight = decayed(v.strength, s.gate[m]);
-    p.write_record[t.at + i] = Record{v.payload, v.slot, write_weight, s.cpe[m]};
-    p.undo_record[t.at + i] = Record{v.payload, v.slot, undo_scale(v.beta, k_weight), s.cpe[m]};
-    if ((v.payload & (kFirst | kLast)) != (kFirst | kLast))
-      store_entry(p, e, s.log_k[m], s.gate[m], k_weight, write_weight);
-  });
-}
-
-__device__ __forceinline__ void singleton_entries(const Params& p, const Tile& t) {
-  const auto load = [&](int entry) -> Values {
-    const std::int64_t e = t.at + entry;
-    const std::uint32_t payload = p.writes.payload[t.at + p.writes.position[e]];
-    return {payload, 0, -1, device::value_at(p.k, e), 0.0f, gate_of(p, t, entry)};
-  };
-  in_tile(t.begin, min(t.end, t.valid), load, [&](int entry, const Values& v) {
-    if ((v.payload & (kFirst | kLast)) == (kFirst | kLast))
-      store_entry(p, t.at + entry, v.gate, 0.0f, decayed(v.strength, v.gate), decayed(v.strength, 0.0f));
-  });
-}
-
-__global__ void __launch_bounds__(kThreads, 5) writes_kernel(const __grid_constant__ Params p, int tiles) {
-  __shared__ SharedGroups s;
-  device::wait_for_previous_grid();
-  const Tile t = tile_of(p, p.dims.writes, tiles);
-  const int windows = window_count(p.dims.write_positions());
-  const Window* window = p.writes.window + t.chunk * windows;
-  const int begin = window[t.begin / 32].next_first;
-  const int end = window[min((t.begin + kTile) / 32, windows - 1)].next_first;
-  const auto load = [&](int i) -> Values {
-    const std::uint32_t payload = p.writes.payload[t.at + i];
-    return {payload, 0, -1, 0.0f, 0.0f, i < t.valid ? gate_of(p, t, entry_at(payload, t.entries)) : 0.0f};
-  };
-  in_tile(begin, end, load, [&](int i, const Values& v) {
-    s.payload[i - begin] = v.payload;
-    s.gate[i - begin] = v.gate;
-  });
-  __syncthreads();
-  for (int i = begin + static_cast<int>(threadIdx.x); i < min(end, t.valid); i += kThreads)
-    if (s.payload[i - begin] & kFirst) walk_group(s, i - begin);
-  __syncthreads();
-  write_records(p, t, s, begin, end);
-  singleton_entries(p, t);
-}
-
-/// log_k of the last member with token <= `token` of the write group that begins at `first`; 0 where there is none.
-__device__ __forceinline__ float log_q_of(const Params& p, std::int64_t write_at, int first, int token, int valid) {
-  const std::uint32_t member = last_member(p.writes.payload + write_at + first, token, valid - first);
-  return member == 0 ? 0.0f : p.log_k[write_at + entry_at(member, p.dims.writes)];
-}
-
-__global__ void __launch_bounds__(kThreads, 5) reads_kernel(const __grid_constant__ Params p, int tiles) {
-  device::wait_for_previous_grid();
-  const Tile t = tile_of(p, p.dims.reads, tiles);
-  const std::int64_t write_at = t.chunk * p.dims.write_positions();
-  const int write_valid = p.dims.valid_tokens_of_chunk(t.chunk) * p.dims.writes;
-  const auto load = [&](int i) -> Values {
-    const std::uint32_t payload = p.reads.payload[t.at + i];
-    if (i >= t.valid) return {payload, 0, -1, 0.0f, 0.0f, 0.0f};
-    return {payload,
-            p.reads.slot[t.at + i],
-            p.reads.match[t.at + i],
-            device::value_at(p.q, t.at + entry_at(payload, t.entries)),
-            0.0f,
-            0.0f};
-  };
-  in_tile(t.begin, t.end, load, [&](int i, const Values& v) {
-    const std::int64_t e = t.at + entry_at(v.payload, t.entries);
-    const bool valid = i < t.valid;
-    const float log_q = v.match < 0 ? 0.0f : log_q_of(p, write_at, v.match, token_of(v.payload), write_valid);
-    const float q_weight = valid ? decayed(v.strength, log_q) : 0.0f;
-    p.read_record[t.at + i] = valid ? Record{v.payload, v.slot, q_weight, 0.0f} : Record{v.payload, 0, 0.0f, 1.0f};
-    if (v.match >= 0 || !valid) {
-      p.log_q[e] = log_q;
-      device::set_value(p.q_weight, e, q_weight);
+#pragma unroll
+    for (int b = 0; b < kBatch; ++b)
+      if (base + b * kThreads < min(t.end, t.valid)) {
+        k[b] = device::value_at(p.k, t.at + entry_at(payload[b], groups.entries));
+        factor[b] = beta[token_of(payload[b])];
+        log_k[b] = groups.gate(payload[b]);
+      }
+#pragma unroll
+    for (int b = 0; b < kBatch; ++b) {
+      const int i = base + b * kThreads;
+      if (i >= t.end) continue;
+      Record write{payload[b], 0, 0.0f, 1.0f}, undo = write;
+      if (i < t.valid) {
+        float total = log_k[b], rex = 0.0f;
+        if ((payload[b] & kAlone) != kAlone) {
+          const std::int64_t e = t.at + entry_at(payload[b], groups.entries);
+          const std::uint32_t end = groups.payload[groups.last(i, payload[b])];
+          log_k[b] = p.log_k[e], rex = p.rex[e], total = p.log_k[t.at + entry_at(end, groups.entries)];
+        }
+        const float cpe = exp_rn(total), k_weight = k[b] * (log_k[b] == total ? cpe : exp_rn(log_k[b]));
+        write = {payload[b], slot[b], decayed_or_same(k[b], rex), cpe};
+        undo = {payload[b], slot[b], undo_scale(factor[b], k_weight), cpe};
+      }
+      store_record(p.write_record + t.at + i, write);
+      store_record(p.undo_record + t.at + i, undo);
     }
-  });
-  const auto load_entry = [&](int entry) -> Values {
-    const std::int64_t e = t.at + entry;
-    return {0, 0, p.reads.match[t.at + p.reads.position[e]], device::value_at(p.q, e), 0.0f, 0.0f};
+  }
+}
+
+__device__ __forceinline__ void read_records(const Params& p, const Tile& t) {
+#pragma unroll 1
+  for (int base = t.begin + static_cast<int>(threadIdx.x); base < t.end; base += kBatch * kThreads) {
+    std::uint32_t payload[kBatch];
+    std::int32_t slot[kBatch], match[kBatch];
+    float q[kBatch], log_q[kBatch];
+#pragma unroll
+    for (int b = 0; b < kBatch; ++b) {
+      const int i = base + b * kThreads;
+      if (i >= t.end) continue;
+      payload[b] = p.reads.payload[t.at + i], slot[b] = p.reads.slot[t.at + i], match[b] = p.reads.match[t.at + i];
+    }
+#pragma unroll
+    for (int b = 0; b < kBatch; ++b)
+      if (base + b * kThreads < min(t.end, t.valid)) {
+        const std::int64_t e = t.at + entry_at(payload[b], p.dims.reads);
+        q[b] = device::value_at(p.q, e);
+        log_q[b] = match[b] >= 0 ? p.log_q[e] : 0.0f;
+      }
+#pragma unroll
+    for (int b = 0; b < kBatch; ++b) {
+      const int i = base + b * kThreads;
+      if (i >= t.end) continue;
+      Record record{payload[b], 0, 0.0f, 1.0f};
+      if (i < t.valid) record = {payload[b], slot[b], decayed_or_same(q[b], log_q[b]), 0.0f};
+      store_record(p.read_record + t.at + i, record);
+    }
+  }
+}
+
+/// strength * exp(log) of the tile's entries to `out`, zeros for padding.
+template <typename Out>
+__device__ __forceinline__ void write_weights(const Tile& t, AnyPtr strength, const float* log, const Out& out) {
+  const bool vectors = t.n % 4 == 0;
+  const auto run = [&](const auto* values) {
+#pragma unroll 1
+    for (int e = t.begin + 4 * static_cast<int>(threadIdx.x); e < t.end; e += 4 * kThreads) {
+      const float4 x = load_four(values + t.at, e, t.valid, vectors), l = load_four(log + t.at, e, t.valid, vectors);
+      out(e, vectors,
+          make_float4(decayed_or_same(x.x, l.x), decayed_or_same(x.y, l.y), decayed_or_same(x.z, l.z),
+                      decayed_or_same(x.w, l.w)));
+    }
   };
-  in_tile(t.begin, min(t.end, t.valid), load_entry, [&](int entry, const Values& v) {
-    if (v.match >= 0) return;
-    p.log_q[t.at + entry] = 0.0f;
-    device::set_value(p.q_weight, t.at + entry, decayed(v.strength, 0.0f));
-  });
+  if (strength.dtype == DType::bf16)
+    run(static_cast<const bf16_t*>(strength.data));
+  else
+    run(static_cast<const float*>(strength.data));
+}
+
+/// grid: tiles of the writes, then of the reads, chunk after chunk.
+__global__ void __launch_bounds__(kThreads, 5)
+    weights_kernel(const __grid_constant__ Params p, int write_tiles, int tiles) {
+  device::wait_for_previous_grid();
+  const Tile t = tile_of(p, write_tiles, tiles);
+  if (static_cast<int>(blockIdx.x % static_cast<unsigned>(tiles)) < write_tiles) {
+    write_records(p, t);
+    write_weights(t, p.k, p.log_k,
+                  [&](int e, bool vectors, const float4& x) { store_four(p.k_weight, t.at, e, t.n, vectors, x); });
+    write_weights(t, p.k, p.rex,
+                  [&](int e, bool vectors, const float4& x) { store_four(p.write_weight + t.at, e, t.n, vectors, x); });
+  } else {
+    read_records(p, t);
+    write_weights(t, p.q, p.log_q,
+                  [&](int e, bool vectors, const float4& x) { store_four(p.q_weight, t.at, e, t.n, vectors, x); });
+  }
 }
 
 // --- launchers -------------------------------------------------------------------------------------------------------
 
-device::LaunchShape shape_of(const Params& p, int positions) {
-  return {dim3(static_cast<unsigned>(p.dims.chunks() * device::ceil_div(positions, kTile))), kThreads, 0};
+struct SumsPlan {
+  device::LaunchShape shape;
+  int blocks, tile;
+  bool staged;
+};
+
+/// A CTA a chunk, more where that leaves multiprocessors idle.
+SumsPlan sums_plan(const Params& p, const LaunchContext& context) {
+  constexpr std::size_t kReserved = 1024;  // of the driver
+  const int writes = p.dims.write_positions(), reads = p.dims.read_positions(), most = std::max(writes, reads);
+  const std::size_t bytes = static_cast<std::size_t>((writes + 3) / 4 * 16 + (reads + 3) / 4 * 8);
+  SumsPlan plan{};
+  plan.staged = writes < kNoMatch && bytes + kReserved <= context.device.shared_memory_per_block;
+  int threads = std::clamp(device::ceil_div(most, 4 * 32) * 32, 32, kSumsThreads);
+  if (context.geometry.warps >= 1 && context.geometry.warps <= kSumsThreads / 32) threads = 32 * context.geometry.warps;
+  plan.blocks = static_cast<int>(std::clamp<std::int64_t>(context.device.multiprocessors / p.dims.chunks(), 1,
+                                                          device::ceil_div(most, 4 * threads)));
+  plan.tile = device::ceil_div(most, 4 * plan.blocks) * 4;
+  plan.shape = {dim3(static_cast<unsigned>(p.dims.chunks() * plan.blocks)), threads, plan.staged ? bytes : 0};
+  return plan;
+}
+
+int tiles_of(int positions) { return device::ceil_div(positions, kTile); }
+
+device::LaunchShape weights_shape(const Params& p) {
+  const int tiles = tiles_of(p.dims.write_positions()) + tiles_of(p.dims.read_positions());
+  return {dim3(static_cast<unsigned>(p.dims.chunks() * tiles)), kThreads, 0};
 }
 
 std::string refuse(const Params&, const Device&) { return ""; }
 
 void launch(const Params& p, const LaunchContext& context) {
-  const int writes = p.dims.write_positions(), reads = p.dims.read_positions();
-  device::launch(writes_kernel, shape_of(p, writes), context, p, device::ceil_div(writes, kTile));
-  device::launch(reads_kernel, shape_of(p, reads), context, p, device::ceil_div(reads, kTile));
+  const SumsPlan plan = sums_plan(p, context);
+  device::launch(plan.staged ? sums_kernel<true> : sums_kernel<false>, plan.shape, context, p, plan.blocks, plan.tile);
+  const int write_tiles = tiles_of(p.dims.write_positions()), tiles = write_tiles + tiles_of(p.dims.read_positions());
+  device::launch(weights_kernel, weights_shape(p), context, p, write_tiles, tiles);
 }
 
-std::string describe_launch(const Params& p, const LaunchContext&) {
-  return "writes " + device::describe(shape_of(p, p.dims.write_positions())) + "; reads " +
-         device::describe(shape_of(p, p.dims.read_positions())) + "; tiles of " + std::to_string(kTile);
+std::string describe_launch(const Params& p, const LaunchContext& context) {
+  const SumsPlan plan = sums_plan(p, context);
+  return "sums " + device::describe(plan.shape) + (plan.staged ? ", payloads in shared memory" : "") + "; weights " +
+         device::describe(weights_shape(p));
 }
 
 }  // namespace
 
 const Variant<Params> group_scan = {
     .name = "group_scan",
-    .why = "any shape: tiles of sorted positions",
+    .why = "any shape: every entry walks its own group",
     .refuse = refuse,
     .launch = launch,
     .describe = describe_launch,

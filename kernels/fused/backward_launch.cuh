@@ -11,7 +11,7 @@ BackwardArgs backward_args(const Backward& pass, const LaunchContext& context) {
   namespace rows = gather_grad::device_rows;
   const Dims& dims = pass.undo.dims;
   LaunchContext own = context;
-  own.geometry = {};  // a row plan of kThreads
+  own.geometry = {.warps = kThreads / 32};  // a row plan of kThreads
   const RowPlan plan = rows::plan_of(bind_step(pass.gather_grad, 0), own);
   const std::size_t limit = shared_limit(context.device, ctas_wanted(context));
   BackwardArgs args{};

@@ -54,16 +54,16 @@ __device__ __forceinline__ void gather_operand(const ForwardArgs& a, const Team&
   plan.valid_tokens = a.dims.valid_tokens(step);
   const TeamUnits units(plan, team);
   const std::int64_t first_token = std::int64_t{step} * a.dims.streams * a.dims.chunk;
-  gather::device_rows::StashTarget stash = g.stash;
+  device::StashTarget stash;
   if constexpr (F::kStash)
-    stash.rows += first_token * a.dims.writes * plan.head_dim * static_cast<int>(sizeof(typename F::T));
+    stash = device::stash_at(g.stash, step, a.dims.streams, std::int64_t{plan.head_dim} * sizeof(typename F::T));
   const device::EntrySource source = source_at(g.source[operand], a.dims, step);
   float* out = g.out[operand] + first_token * plan.head_dim;
   for (int block = rank; block < units.blocks; block += ctas) {
     if (block != rank) __syncthreads();  // the parts of the block before have been added up
     const RowPlace at = units.place(plan, block);
     const device::RowColumns columns = device::columns_of<typename F::T>(g.bank, plan, at);
-    gather::device_rows::StashVisitor<Row, F::kStash> visitor{
+    device::StashVisitor<Row, F::kStash> visitor{
         stash,       plan, at, columns, stash.rows + at.column * static_cast<std::int64_t>(sizeof(typename F::T)),
         operand == 0};
     for (int first = 0; first < plan.groups(); first += plan.parallel()) {

@@ -10,7 +10,7 @@ inline ForwardArgs forward_args(const Forward& pass, const LaunchContext& contex
   namespace rows = gather::device_rows;
   const Dims& dims = pass.gather.dims;
   LaunchContext own = context;
-  own.geometry = {};  // a row plan of kThreads
+  own.geometry = {.warps = kThreads / 32};  // a row plan of kThreads
   const RowPlan plan = rows::plan_of(bind_step(pass.gather, 0), own);
   ForwardArgs args{};
   args.dims = dims;

@@ -60,6 +60,8 @@ std::string refuse(const Backward& pass, const Device& device) {
   if (std::string reason = refuse_shapes(dims, grad, "gradient"); !reason.empty()) return reason;
   if (std::string reason = refuse_items(dims); !reason.empty()) return reason;
   if (std::string reason = refuse_row_plan(dims, pass.gather_grad.groups, dims.writes); !reason.empty()) return reason;
+  if (pass.gather_grad.copies)
+    return "gather_grad's own kernels alone copy gradient rows; set workload.gradient_copy to false";
   if (bank == DType::f32 && grad == DType::bf16)
     return "the gradient of an f32 bank is kept in f32, not bf16; set grad_dtype to f32";
   if (quantizes(pass.undo.snapshot.format) && (bank != DType::bf16 || grad != DType::bf16))

@@ -26,16 +26,9 @@ void sum_token(const Params& p, const Operand& o, std::int64_t row, bool valid, 
 template <typename T>
 void stash_token(const Params& p, std::int64_t row) {
   const int d = p.dims.head_dim, w = p.dims.writes, n = p.dims.write_positions();
-  const std::int64_t chunk = row / p.dims.chunk;
   for (std::int64_t e = row * w; e < (row + 1) * w; ++e) {
-    std::int64_t stash_row = e;
-    if (p.stash.format != SnapshotFormat::per_entry) {
-      const std::int32_t position = p.position[e];
-      const std::uint32_t* payload = p.payload + chunk * n;
-      if (!(payload[position] & kFirst)) continue;
-      stash_row = chunk * n + p.window[chunk * window_count(n) + position / 32].groups_before;
-      for (int i = position / 32 * 32; i < position; ++i) stash_row += payload[i] & kFirst ? 1 : 0;
-    }
+    const std::int64_t stash_row = p.stash.format == SnapshotFormat::per_entry ? e : host::group_row(p.place, n, e);
+    if (stash_row < 0) continue;
     std::memcpy(static_cast<T*>(p.stash.rows) + stash_row * d,
                 static_cast<const T*>(p.bank.data) + host::index_at(p.k_idx, e) * d,
                 sizeof(T) * static_cast<std::size_t>(d));

@@ -15,6 +15,9 @@ struct Params {
   const float* delta_v = nullptr;       ///< [N, C, D]
   float* d_dv_w = nullptr;              ///< [N, C, D] out
   float* d_ww_planes = nullptr;         ///< [planes, N, C, W] out; padding entries 0
+  bool copies = false;                  ///< the writes' rows are kept for undo, one a group, on the way
+  void* gradient_rows = nullptr;        ///< [N*n, D] out, as grad, row chunk*n + ordinal; no group's rows: not written
+  GroupPlaces place;                    ///< of the writes, for the copy only
 };
 
 /// How a dot over one row is cut (spec 2.6): `lanes` threads of `vec` elements each per plane.
@@ -28,6 +31,6 @@ std::int32_t groups_for(const Dims& dims, DType grad);
 void replay(const Params& params, Parallel& threads);
 
 // GPU variants, one file each.
-extern const Variant<Params> rows, rows_r64;
+extern const Variant<Params> ring, rows, rows_r64;
 
 }  // namespace sdm::gather_grad

@@ -1,3 +1,5 @@
+#include <cstring>
+
 #include "kernels/common/sum_parts.h"
 #include "kernels/gather_grad/gather_grad.h"
 
@@ -33,6 +35,19 @@ void token_rows(const Params& p, const DotShape& shape, std::int64_t row, bool v
           valid ? canonical(plane_dot(p.delta_v + row * d, grad_row(e), d, shape, plane)) : 0.0f;
 }
 
+/// Copies the row of each group whose FIRST entry is this token's.
+template <typename T>
+void copy_rows(const Params& p, std::int64_t row) {
+  const int d = p.dims.head_dim, w = p.dims.writes;
+  for (std::int64_t e = row * w; e < (row + 1) * w; ++e) {
+    const std::int64_t copy = host::group_row(p.place, p.dims.write_positions(), e);
+    if (copy < 0) continue;
+    std::memcpy(static_cast<T*>(p.gradient_rows) + copy * d,
+                static_cast<const T*>(p.grad.data) + host::index_at(p.k_idx, e) * d,
+                sizeof(T) * static_cast<std::size_t>(d));
+  }
+}
+
 }  // namespace
 
 DotShape dot_shape(std::int32_t head_dim, DType grad) {
@@ -56,8 +71,11 @@ void replay(const Params& p, Parallel& threads) {
   dispatch_real(p.grad.dtype, [&]<typename T>() {
     threads.for_ranges(tokens, 8, [&](std::int64_t begin, std::int64_t end) {
       std::vector<float> scratch(2 * static_cast<std::size_t>(p.dims.head_dim));
-      for (std::int64_t row = first_row + begin; row < first_row + end; ++row)
-        token_rows<T>(p, shape, row, row % p.dims.chunk < p.dims.valid_tokens(p.step), scratch.data());
+      for (std::int64_t row = first_row + begin; row < first_row + end; ++row) {
+        const bool valid = row % p.dims.chunk < p.dims.valid_tokens(p.step);
+        token_rows<T>(p, shape, row, valid, scratch.data());
+        if (p.copies && valid) copy_rows<T>(p, row);
+      }
     });
   });
 }

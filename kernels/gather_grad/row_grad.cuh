@@ -1,6 +1,6 @@
 #pragma once
-// gather_grad by rows: the kernel and launcher behind the variants `rows` and `rows_r64`.
-#include "kernels/common/row_sum.cuh"
+// gather_grad by rows: the kernel and launcher behind the variants `rows` and `rows_r64`; `ring` shares the dots.
+#include "kernels/common/row_stash.cuh"
 #include "kernels/gather_grad/gather_grad.h"
 
 namespace sdm::gather_grad::device_rows {
@@ -17,6 +17,8 @@ struct Args {
   float* d_dv_w;            ///< [P*C, D] of the step
   float* d_ww;              ///< plane 0, moved to the step's first entry
   std::int64_t plane_size;  ///< N*C*W
+  StashTarget copy;         ///< of the rows, for undo
+  std::int32_t early_ctas;
 };
 
 /// Sums kCount values over the lanes of a row group, each in the tree that pairs lanes at distance 1, 2, 4, ..: while
@@ -46,20 +48,22 @@ __device__ __forceinline__ int reversed(int lane) {
   return static_cast<int>(__brev(static_cast<unsigned>(lane) << (32 - kBits)));
 }
 
-/// Dots of delta_v's columns, held by the lanes, with the rows that pass by.
-template <typename Row>
+/// Dots of delta_v's columns, held by the lanes, with the rows that pass by, and perhaps a copy of these.
+template <typename Row, bool kCopy = false>
 struct DotVisitor {
   static constexpr int kDots = 8;
   const RowPlan& plan;
   const RowPlace& place;
   float* out;  ///< the plane of this slice, moved to the token's first entry
   std::int32_t entries;
+  StashVisitor<Row, kCopy> copy;
   float x[Row::kElements];
   float dot[kDots];
 
-  __device__ void hold(int) {}
+  __device__ void hold(int entry) { copy.hold(entry); }
   /// vec partial = x0*y0, then fma ascending; +0 past the row, for missing entries and for padding tokens.
-  __device__ void row(int u, int holder, const typename Row::Raw&, const float (&y)[Row::kElements], int base) {
+  __device__ void row(int u, int holder, const typename Row::Raw& raw, const float (&y)[Row::kElements], int base) {
+    copy.row(u, holder, raw, y, base);
     float sum = x[0] * y[0];
 #pragma unroll
     for (int c = 1; c < Row::kElements; ++c) sum = fma_rn(x[c], y[c], sum);
@@ -89,25 +93,36 @@ __device__ __forceinline__ void take_columns(const float* p, bool on, float (&x)
   }
 }
 
-/// grid: CTAs of units. kCtas of 256 threads shall fit an SM: 2, 3 or 4 leave 128, 80 or 64 registers.
-template <typename T, bool kWhole, int kDepth, int kCtas>
-__global__ void __launch_bounds__(kMaxRowThreads, kCtas) gather_grad_rows(const __grid_constant__ Args args) {
+/// The visitor of a row group, with its columns of delta_v.
+template <typename Row, bool kCopy>
+__device__ __forceinline__ DotVisitor<Row, kCopy> dots_of(const Args& args, const RowPlace& at,
+                                                          const RowColumns& columns) {
+  float* out = args.d_ww + at.slice * args.plane_size + wide_product(at.token, args.source.entries);
+  char* copy = args.copy.rows + at.column * static_cast<std::int64_t>(sizeof(typename Row::Raw) / Row::kElements);
+  DotVisitor<Row, kCopy> visitor{
+      args.plan, at, out, args.source.entries, {args.copy, args.plan, at, columns, copy, true}, {}, {}};
+  take_columns(args.delta_v + wide_product(at.token, args.plan.head_dim) + at.column, at.valid && columns.inside,
+               visitor.x);
+  return visitor;
+}
+
+/// grid: CTAs of units. 8 rows in flight take 64 registers and leave 1024 threads to an SM, 16 rows 128 and 512:
+/// numbers of CTAs that a grid fills evenly. With 80 registers, room for 768, default took 299 us in place of 274.
+template <typename T, bool kWhole, int kDepth, bool kCopy>
+__global__ void __launch_bounds__(kMaxRowThreads, kDepth > 8 ? 2 : (kCopy ? 3 : 4))
+    gather_grad_rows(const __grid_constant__ Args args) {
   using Row = RowVector<T, kWhole>;
   extern __shared__ float4 shared[];
   float* parts = reinterpret_cast<float*>(shared);
   const RowPlan& plan = args.plan;
   const RowPlace at = place_of(plan, static_cast<int>(blockIdx.x), static_cast<int>(threadIdx.x));
   const RowColumns columns = columns_of<T>(args.grad, plan, at);
-  DotVisitor<Row> visitor{plan,
-                          at,
-                          args.d_ww + at.slice * args.plane_size + wide_product(at.token, args.source.entries),
-                          args.source.entries,
-                          {},
-                          {}};
-  take_columns(args.delta_v + wide_product(at.token, plan.head_dim) + at.column, at.valid && columns.inside, visitor.x);
+  DotVisitor<Row, kCopy> visitor = dots_of<Row, kCopy>(args, at, columns);
+  const std::int32_t early = early_rows(args.early_ctas);
   for (int first = 0; first < plan.groups(); first += plan.parallel()) {
     float acc[Row::kElements] = {};
-    fold_part<Row, kDepth, false>(plan, at, args.source, first + at.part, columns, visitor, acc);
+    fold_part<Row, kDepth, false>(plan, at, args.source, first + at.part, columns, visitor, acc, TakeTurn{},
+                                  first == 0 ? early : 0);
     finish_part(plan, at, first + at.part, parts, args.d_dv_w, acc);
   }
   total_parts<Row::kElements>(plan, at, parts, args.d_dv_w);
@@ -119,10 +134,10 @@ inline RowPlan plan_of(const Params& p, const LaunchContext& context) {
   return make_row_plan(p.dims, p.grad.dtype, p.step, p.groups, p.dims.writes, context.geometry.warps);
 }
 
-/// kCtas 4 has registers for 8 rows in flight.
-template <int kCtas>
+/// kMost: of the variant.
+template <int kMost>
 int depth_of(const Params& p, const RowPlan& plan, const LaunchContext& context) {
-  return kCtas >= 4 ? 8 : rows_in_flight(plan, 1, p.dims.writes, context);
+  return kMost == 8 ? 8 : rows_in_flight(plan, p.dims.writes, context);
 }
 
 inline Args args_of(const Params& p, const RowPlan& plan) {
@@ -136,20 +151,27 @@ inline Args args_of(const Params& p, const RowPlan& plan) {
   args.d_dv_w = p.d_dv_w + token * d.head_dim;
   args.d_ww = p.d_ww_planes + token * d.writes;
   args.plane_size = d.chunks() * d.write_positions();
+  if (p.copies) {
+    const std::int64_t row_bytes = d.head_dim * static_cast<std::int64_t>(size_of(p.grad.dtype));
+    args.copy =
+        stash_at({static_cast<char*>(p.gradient_rows), p.place, d.writes, d.chunk}, p.step, d.streams, row_bytes);
+  }
   return args;
 }
 
-template <int kCtas>
+template <int kMost>
 void launch_rows(const Params& p, const LaunchContext& context) {
   const RowPlan plan = plan_of(p, context);
   const LaunchShape shape = shape_of(plan, 1);
-  const Args args = args_of(p, plan);
+  Args args = args_of(p, plan);
+  args.early_ctas = early_ctas(context, kEarlyThreads / plan.threads);
   dispatch_real(p.grad.dtype, [&]<typename T>() {
-    if (plan.vec == 1) return launch(gather_grad_rows<T, false, 8, kCtas>, shape, context, args);
-    if constexpr (kCtas < 4)
-      if (depth_of<kCtas>(p, plan, context) == 16)
-        return launch(gather_grad_rows<T, true, 16, 2>, shape, context, args);
-    launch(gather_grad_rows<T, true, 8, kCtas>, shape, context, args);
+    dispatch_value<false, true>(p.copies, [&]<bool kCopy>() {
+      if (plan.vec == 1) return launch(gather_grad_rows<T, false, 8, kCopy>, shape, context, args);
+      if (depth_of<kMost>(p, plan, context) == 16)
+        return launch(gather_grad_rows<T, true, 16, kCopy>, shape, context, args);
+      launch(gather_grad_rows<T, true, 8, kCopy>, shape, context, args);
+    });
   });
 }
 
@@ -157,10 +179,10 @@ inline std::string refuse_rows(const Params& p, const Device&) {
   return refuse_row_plan(p.dims, p.groups, p.dims.writes);
 }
 
-template <int kCtas>
+template <int kMost>
 std::string describe_rows(const Params& p, const LaunchContext& context) {
   const RowPlan plan = plan_of(p, context);
-  return device::describe(plan, 1, depth_of<kCtas>(p, plan, context));
+  return device::describe(plan, 1, depth_of<kMost>(p, plan, context));
 }
 
 }  // namespace sdm::gather_grad::device_rows

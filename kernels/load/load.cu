@@ -77,6 +77,12 @@ __global__ void keep_adding_kernel(float* element, std::uint64_t ns) {
   }
 }
 
+__global__ void write_nowhere_kernel(float* nowhere) { *nowhere = 1.0f; }
+
+__global__ void never_end_kernel(std::uint64_t never) {
+  while (nanoseconds() != never) __nanosleep(1000);
+}
+
 }  // namespace
 
 void arithmetic(float* sink, int blocks, int rounds, const LaunchContext& context) {
@@ -104,5 +110,12 @@ void add_in_any_order(float* element, const LaunchContext& context) {
 void keep_adding(float* element, std::uint64_t ns, const LaunchContext& context) {
   keep_adding_kernel<<<1, 1, 0, device::stream_of(context)>>>(element, ns);
 }
+
+void write_nowhere(const LaunchContext& context) {
+  // An address that the host hands over: a constant null one would be undefined behaviour that a compiler may drop.
+  write_nowhere_kernel<<<1, 1, 0, device::stream_of(context)>>>(reinterpret_cast<float*>(std::uintptr_t{16}));
+}
+
+void never_end(const LaunchContext& context) { never_end_kernel<<<1, 1, 0, device::stream_of(context)>>>(0); }
 
 }  // namespace sdm::load

@@ -1,6 +1,6 @@
 #pragma once
-// Work that is no part of the operator: what runs beside a pass while a check repeats it, and the two faults that only
-// a GPU's own scheduling can make. CUDA builds only.
+// Work that is no part of the operator: what runs beside a pass while a check repeats it, and the faults that only a
+// GPU itself can make. CUDA builds only.
 #include <cstddef>
 #include <cstdint>
 
@@ -35,5 +35,11 @@ void add_in_any_order(float* element, const LaunchContext& context);
 
 /// Planted fault: adds 1 to *element again and again for `ns`, for a stream of its own that nobody waits for.
 void keep_adding(float* element, std::uint64_t ns, const LaunchContext& context);
+
+/// Planted fault: writes where no memory is; the context is lost.
+void write_nowhere(const LaunchContext& context);
+
+/// Planted fault: one thread that never ends. Only the end of the process ends it.
+void never_end(const LaunchContext& context);
 
 }  // namespace sdm::load

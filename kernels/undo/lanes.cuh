@@ -36,6 +36,9 @@ class UndoLanes {
     const int column = slice.begin + 4 * place.lane;
     const std::int64_t positions = p.dims.write_positions();
     grad_ = static_cast<G*>(p.grad.data) + column;
+    copied_ = p.reads_copy;
+    const auto* const copies = static_cast<const G*>(p.gradient_rows) + place.chunk * positions * p.dims.head_dim;
+    source_ = copied_ ? copies + column : grad_;
     bank_ = static_cast<B*>(p.bank.data) + column;
     grad_row_bytes_ = static_cast<std::uint32_t>(p.dims.head_dim) * sizeof(G);
     bank_row_bytes_ = static_cast<std::uint32_t>(p.dims.head_dim) * sizeof(B);
@@ -47,7 +50,7 @@ class UndoLanes {
     scale_ = p.snapshot.scale + (Code::kScaled ? place.chunk * positions : 0);
     if constexpr (kPieces) {
       const auto bytes = static_cast<std::uint32_t>(slice.width()) * 2u;
-      pieces_ = {{grad_ - 4 * place.lane, grad_row_bytes_, bytes, 0},
+      pieces_ = {{source_ - 4 * place.lane, grad_row_bytes_, bytes, 0},
                  {snapshot_ - 8 * place.lane, snapshot_row_bytes_, bytes, kGradBytes * kLanes},
                  place.lane};
     }
@@ -58,11 +61,12 @@ class UndoLanes {
 
   __device__ void issue(std::uint32_t payload, int bank_row, int slot) {
     const int row = per_entry_ ? token_of(payload) * writes_ + entry_of(payload) : issue_ordinal_;
+    const int source_row = copied_ ? issue_ordinal_ : bank_row;
     ++issue_ordinal_;
-    if constexpr (kPieces) return pieces_.copy(ring_ + slot * (kSlotBytes * kLanes), bank_row, row);
+    if constexpr (kPieces) return pieces_.copy(ring_ + slot * (kSlotBytes * kLanes), source_row, row);
     if (kVector && columns_ == 0) return;
     fill_cell<kVector, kGradBytes, sizeof(G)>(
-        cell<kGradBytes>(slot, 0), reinterpret_cast<const std::uint8_t*>(row_at(grad_, bank_row, grad_row_bytes_)),
+        cell<kGradBytes>(slot, 0), reinterpret_cast<const std::uint8_t*>(row_at(source_, source_row, grad_row_bytes_)),
         columns_ * static_cast<int>(sizeof(G)));
     issue_snapshot(cell<kSnapBytes>(slot, kGradBytes), row_at(snapshot_, row, snapshot_row_bytes_));
     if constexpr (Code::kScaled)
@@ -178,11 +182,12 @@ class UndoLanes {
 
   TokenRows<kVector> tokens_;
   int lane_, columns_, writes_;
-  bool per_entry_, apply_factor_;
+  bool per_entry_, apply_factor_, copied_;
   int issue_ordinal_, consume_ordinal_;
   std::uint8_t* ring_;
   const float* beta_;
   G* grad_;
+  const G* source_;  ///< of gradient rows: the bank, or gather_grad's copy
   B* bank_;
   const std::uint8_t* snapshot_;
   const float* scale_;

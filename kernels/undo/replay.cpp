@@ -29,7 +29,8 @@ struct GroupUndo {
     G* grad = static_cast<G*>(p.grad.data) + row;
     host::decode_row(p.snapshot, snapshot_row, d, bank);
     host::widen_row(bank, d, snap.data());
-    host::widen_row(grad, d, gdw.data());
+    const auto* copies = static_cast<const G*>(p.gradient_rows);
+    host::widen_row(p.reads_copy ? copies + (chunk * n + ordinal) * d : grad, d, gdw.data());
     const float* token_rows = p.d_dva + chunk * p.dims.chunk * d;
     host::fold_members(record, begin, end, token_rows, d, acc.data());
     const float c = record[end - 1].c;

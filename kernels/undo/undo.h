@@ -10,15 +10,17 @@ namespace sdm::undo {
 struct Params {
   Dims dims;
   std::int32_t step = 0;
-  AnyPtr grad;                      ///< [P*slots, D] in and out
-  AnyPtr bank;                      ///< [P*slots, D] out: the rows of the step's groups
-  Snapshot snapshot;                ///< any format
-  const float* d_dva = nullptr;     ///< [N, C, D]
-  const float* beta = nullptr;      ///< [N, C]
-  const Record* record = nullptr;   ///< [N, C*W] undo records
-  const Window* window = nullptr;   ///< [N, window_count(C*W)]
-  float* d_kw_planes = nullptr;     ///< [nsl, N, C, W] out; padding entries 0
-  float* d_decay_planes = nullptr;  ///< [nsl, N, C, W] out; padding entries 0
+  AnyPtr grad;                          ///< [P*slots, D] in and out
+  AnyPtr bank;                          ///< [P*slots, D] out: the rows of the step's groups
+  Snapshot snapshot;                    ///< any format
+  bool reads_copy = false;              ///< gradient rows come from gather_grad's copy instead of grad
+  const void* gradient_rows = nullptr;  ///< [N*n, D], as grad, row chunk*n + ordinal
+  const float* d_dva = nullptr;         ///< [N, C, D]
+  const float* beta = nullptr;          ///< [N, C]
+  const Record* record = nullptr;       ///< [N, C*W] undo records
+  const Window* window = nullptr;       ///< [N, window_count(C*W)]
+  float* d_kw_planes = nullptr;         ///< [nsl, N, C, W] out; padding entries 0
+  float* d_decay_planes = nullptr;      ///< [nsl, N, C, W] out; padding entries 0
 };
 
 void replay(const Params& params, Parallel& threads);

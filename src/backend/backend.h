@@ -19,6 +19,9 @@ class Recording {
  public:
   virtual ~Recording() = default;
   virtual void replay() = 0;
+  /// Records anew in this one's place, for other addresses or launch geometries. True: the executable form was updated
+  /// where it is; false: what is launched differs too much, and it was instantiated again.
+  virtual bool update(const std::function<void()>& body) = 0;
 };
 
 /// Work beside a case, while a check repeats it. It runs until the object goes.
@@ -88,6 +91,8 @@ class Backend {
   // For planted faults alone; never inside a recording.
   virtual void add_in_any_order(float*) {}  ///< adds numbers of many sizes to *element, in no fixed order
   virtual void add_off_stream(float*) {}    ///< keeps adding 1 for some milliseconds, and the stream does not wait
+  virtual void crash() {}      ///< an error that nothing survives: of the CUDA context, on the host of the process
+  virtual void never_end() {}  ///< work without an end, in the stream
 };
 
 std::unique_ptr<Backend> make_host_backend();

@@ -21,14 +21,53 @@ namespace {
 /// Kept free of a case: the driver allocates with launches, graphs and modules, too.
 constexpr std::uint64_t kReserveBytes = std::uint64_t{256} << 20;
 
+/// What `body` launches into the stream, not run.
+cuda::Graph capture(cudaStream_t stream, const std::function<void()>& body) {
+  SDM_CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+  const auto end_capture = [&](cuda::Graph& graph) {
+    cudaGraph_t handle = nullptr;
+    const cudaError_t error = cudaStreamEndCapture(stream, &handle);
+    graph.reset(handle);
+    return error;
+  };
+  cuda::Graph graph;
+  try {
+    body();
+  } catch (...) {
+    cuda::quietly(end_capture(graph));  // or the stream stays unusable
+    throw;
+  }
+  SDM_CUDA(end_capture(graph));
+  return graph;
+}
+
 class CudaRecording final : public Recording {
  public:
-  CudaRecording(cuda::GraphExec graph, cudaStream_t stream) : graph_(std::move(graph)), stream_(stream) {}
+  CudaRecording(cudaStream_t stream, const std::function<void()>& body) : stream_(stream) {
+    instantiate(capture(stream, body));
+  }
   void replay() override { SDM_CUDA(cudaGraphLaunch(graph_.get(), stream_)); }
+  bool update(const std::function<void()>& body) override {
+    const cuda::Graph graph = capture(stream_, body);
+    cudaGraphExecUpdateResultInfo info{};
+    const cudaError_t error = cudaGraphExecUpdate(graph_.get(), graph.get(), &info);
+    if (error == cudaSuccess) return true;
+    if (error != cudaErrorGraphExecUpdateFailure) SDM_CUDA(error);
+    cuda::quietly(error);
+    instantiate(graph);
+    return false;
+  }
 
  private:
-  cuda::GraphExec graph_;
+  void instantiate(const cuda::Graph& graph) {
+    cudaGraphExec_t executable = nullptr;
+    SDM_CUDA(cudaGraphInstantiate(&executable, graph.get(), 0));
+    graph_.reset(executable);
+    SDM_CUDA(cudaGraphUpload(executable, stream_));  // else the first replay pays for it
+  }
+
   cudaStream_t stream_;
+  cuda::GraphExec graph_;
 };
 
 /// One GPU, one stream. Makes its GPU the calling thread's current one: use one backend per thread.
@@ -82,7 +121,9 @@ class CudaBackend final : public Backend {
 
   void flush_l2() override;
   double clock_share() const override;
-  std::unique_ptr<Recording> record(const std::function<void()>& body) override;
+  std::unique_ptr<Recording> record(const std::function<void()>& body) override {
+    return std::make_unique<CudaRecording>(stream_.get(), body);
+  }
 
   std::unique_ptr<Load> start_load(LoadKind kind) override {
     synchronize();  // the load that takes half of the device must find it empty
@@ -90,9 +131,11 @@ class CudaBackend final : public Backend {
   }
   void add_in_any_order(float* element) override { load::add_in_any_order(element, launch_context()); }
   void add_off_stream(float* element) override;
+  void crash() override { load::write_nowhere(launch_context()); }
+  void never_end() override { load::never_end(launch_context()); }
 
  private:
-  /// Checks a call that waits: it meets the errors of kernels that were launched before.
+  /// Checks a call that meets the errors of kernels that were launched before.
   void waited(cudaError_t error, const char* what) const {
     if (error != cudaSuccess) cuda::fail(error, what, __FILE__, __LINE__, "the last launch was " + last_launch());
   }
@@ -165,9 +208,10 @@ std::string CudaBackend::last_launch() const {
 }
 
 void CudaBackend::after_launch(std::string_view stage, int step) {
+  const cudaError_t error = cudaGetLastError();
+  if (cuda::is_sticky(error)) waited(error, "a kernel that ran meanwhile");  // not this launch: it was only queued
   last_stage_ = stage;
   last_step_ = step;
-  const cudaError_t error = cudaGetLastError();
   if (error != cudaSuccess) cuda::fail(error, ("launch of " + last_launch()).c_str(), __FILE__, __LINE__);
 }
 
@@ -201,29 +245,6 @@ void CudaBackend::flush_l2() {
 double CudaBackend::clock_share() const {
   const auto clock = nvml_.sm_clock_mhz();
   return clock && max_sm_clock_mhz_ > 0 ? std::min(1.0, *clock / max_sm_clock_mhz_) : 1.0;
-}
-
-std::unique_ptr<Recording> CudaBackend::record(const std::function<void()>& body) {
-  SDM_CUDA(cudaStreamBeginCapture(stream_.get(), cudaStreamCaptureModeThreadLocal));
-  const auto end_capture = [&](cuda::Graph& graph) {
-    cudaGraph_t handle = nullptr;
-    const cudaError_t error = cudaStreamEndCapture(stream_.get(), &handle);
-    graph.reset(handle);
-    return error;
-  };
-  cuda::Graph graph;
-  try {
-    body();
-  } catch (...) {
-    cuda::quietly(end_capture(graph));  // or the stream stays unusable
-    throw;
-  }
-  SDM_CUDA(end_capture(graph));
-  cudaGraphExec_t executable = nullptr;
-  SDM_CUDA(cudaGraphInstantiate(&executable, graph.get(), 0));
-  cuda::GraphExec owned(executable);
-  SDM_CUDA(cudaGraphUpload(executable, stream_.get()));  // else the first replay pays for it
-  return std::make_unique<CudaRecording>(std::move(owned), stream_.get());
 }
 
 void CudaBackend::add_off_stream(float* element) {

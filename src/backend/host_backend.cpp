@@ -1,10 +1,10 @@
 #include <unistd.h>
-
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <new>
+#include <thread>
 
 #include "backend/backend.h"
 #include "backend/host_load.h"
@@ -87,6 +87,10 @@ class HostBackend final : public Backend {
   void add_off_stream(float* element) override {
     const auto now = std::chrono::steady_clock::now().time_since_epoch();
     *element += static_cast<float>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count() % 1'000'003);
+  }
+  void crash() override { std::abort(); }
+  void never_end() override {
+    for (;;) std::this_thread::sleep_for(std::chrono::seconds(1));
   }
 
  private:

@@ -186,6 +186,14 @@ void residency_shows(Fault& fault, SparseSession& session, const StageCall& call
   if (call.step == 0 && fault.beside == LoadKind::half_device) flip_last_bit(session, reading(session), 0);
 }
 
+void crash(Fault&, SparseSession& session, const StageCall& call, bool) {
+  if (call.step == 0) session.backend().crash();
+}
+
+void never_ends(Fault&, SparseSession& session, const StageCall& call, bool) {
+  if (call.step == 0) session.backend().never_end();
+}
+
 constexpr Fault::Kind kAll[] = {
     {"swapped_order", "write", "replay", "two members of every group are added in the other order", false, true,
      swapped_order},
@@ -213,6 +221,9 @@ constexpr Fault::Kind kAll[] = {
     {"load_shows", "mix", "disturbed", "bits depend on what runs beside the pass", false, false, load_shows},
     {"residency_shows", "mix", "half_device", "bits depend on how many multiprocessors are free", true, false,
      residency_shows},
+    {"crash", "mix", Fault::kIsolate,
+     "an illegal address is written, the CUDA context is lost (host: the process aborts)", false, false, crash},
+    {"never_ends", "mix", Fault::kIsolate, "a kernel never ends (host: the stage)", false, false, never_ends},
 };
 
 }  // namespace

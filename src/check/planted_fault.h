@@ -15,9 +15,12 @@ namespace sdm {
 /// session are launched one by one, never as a recording.
 class PlantedFault {
  public:
+  /// In place of a check: the fault ends or stops the case's process, and `run --isolate` must lose no other case.
+  static constexpr std::string_view kIsolate = "--isolate";
+
   struct Kind {
     std::string_view name, stage;  ///< of the option; which stage is spoiled
-    std::string_view check;        ///< what must notice
+    std::string_view check;        ///< what must notice, or kIsolate
     std::string_view what;         ///< the fault in words
     bool needs_gpu = false;        ///< the check that notices cannot run without one
     bool before = false;           ///< it also acts before the stage

@@ -1,5 +1,6 @@
 #pragma once
 #include <memory>
+#include <regex>
 #include <string>
 #include <vector>
 
@@ -53,6 +54,9 @@ Report start_report(const std::vector<std::string>& argv, const DeviceInfo& devi
 
 /// The roofs that the row sizes of the timed cases are held against; none on the host.
 std::vector<RoofPoint> roofs_for(Backend& backend, const std::vector<Case>& cases);
+
+/// A regular expression over case ids that the user gave with `flag`. Throws UserError.
+std::regex id_pattern(std::string_view flag, const std::string& text);
 
 /// Expands, filters and orders the cases of the options. Throws UserError, also where no case is left.
 std::vector<Case> select_cases(const CaseOptions& options);

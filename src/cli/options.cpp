@@ -114,7 +114,10 @@ struct CommandLine {
     verb.add_option("--max-determinism-cost", run.max_determinism_cost,
                     "Fail cases whose ordered variants take more than that many times their atomic baselines' time")
         ->check(number(true));
-    verb.add_option("--plant", run.plant, "Spoil sparse cases with a fault of docs/planted_faults.md")->group("");
+    CLI::Option* plant =
+        verb.add_option("--plant", run.plant, "Spoil sparse cases with a fault of docs/planted_faults.md");
+    plant->group("");
+    verb.add_option("--plant-in", run.plant_in, "Spoil only cases whose id matches")->needs(plant)->group("");
     verb.add_flag("--dry-run", run.dry_run, "Only say what would run");
   }
 

@@ -32,7 +32,8 @@ struct RunOptions {
   bool calibrate = false;
   bool isolate = false;  ///< every case in a process of its own
   std::optional<double> max_determinism_cost;
-  std::string plant;  ///< a planted fault (docs/planted_faults.md); empty: honest
+  std::string plant;     ///< a planted fault (docs/planted_faults.md); empty: honest
+  std::string plant_in;  ///< spoils only cases whose id matches this regular expression; empty: all
 };
 
 struct ConformOptions {

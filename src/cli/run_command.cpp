@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <regex>
 
 #include "base/error.h"
 #include "base/interrupt.h"
@@ -92,6 +93,7 @@ std::string rerun_command(const RunOptions& options, const std::string& id) {
   if (options.device != "auto") add("--device", options.device);
   add("--geometry", options.geometry);
   add("--plant", options.plant);
+  add("--plant-in", options.plant_in);
   if (options.portable) words.emplace_back("--portable");
   add("--filter", "^" + regex_literal(id) + "$");
   for (std::string& word : words) word = shell_word(word);
@@ -164,15 +166,30 @@ bool run_all(const RunOptions& options, const std::vector<Case>& cases, const Ru
   return lost.empty();
 }
 
-/// --plant. Throws UserError for a name that is none.
-std::unique_ptr<PlantedFault> planted_fault(const std::string& name) {
-  if (name.empty()) return nullptr;
-  if (const PlantedFault::Kind* kind = PlantedFault::find(name)) return std::make_unique<PlantedFault>(*kind);
-  std::vector<std::string> names;
-  for (const PlantedFault::Kind& kind : PlantedFault::all()) names.emplace_back(kind.name);
-  throw UserError(
-      fmt::format("--plant is '{}'; planted faults are {}{}", name, join(names), did_you_mean(name, names)));
-}
+/// --plant and --plant-in.
+class Planting {
+ public:
+  /// Throws UserError for a name or a pattern that is none.
+  explicit Planting(const RunOptions& options) : where_(id_pattern("--plant-in", options.plant_in)) {
+    if (options.plant.empty()) return;
+    const PlantedFault::Kind* const kind = PlantedFault::find(options.plant);
+    if (!kind) refuse(options.plant);
+    fault_.emplace(*kind);
+  }
+  /// What spoils this case; null: it is honest.
+  PlantedFault* in(const Case& c) { return fault_ && std::regex_search(c.id, where_) ? &*fault_ : nullptr; }
+
+ private:
+  [[noreturn]] static void refuse(const std::string& name) {
+    std::vector<std::string> names;
+    for (const PlantedFault::Kind& kind : PlantedFault::all()) names.emplace_back(kind.name);
+    throw UserError(
+        fmt::format("--plant is '{}'; planted faults are {}{}", name, join(names), did_you_mean(name, names)));
+  }
+
+  std::regex where_;
+  std::optional<PlantedFault> fault_;
+};
 
 /// What another process of this executable must be told to run cases as this one does.
 std::vector<std::string> process_flags(const RunOptions& options, const std::string& device) {
@@ -180,6 +197,7 @@ std::vector<std::string> process_flags(const RunOptions& options, const std::str
   if (!options.geometry.empty()) flags.insert(flags.end(), {"--geometry", options.geometry});
   if (options.portable) flags.emplace_back("--portable");
   if (!options.plant.empty()) flags.insert(flags.end(), {"--plant", options.plant});
+  if (!options.plant_in.empty()) flags.insert(flags.end(), {"--plant-in", options.plant_in});
   return flags;
 }
 
@@ -199,14 +217,14 @@ bool run_together(const RunOptions& options, const std::vector<Case>& cases, Bac
                               options.profile,
                               [&](std::string_view what) { progress.phase(what); },
                               [] { return interrupted() != 0; }};
-  const std::unique_ptr<PlantedFault> fault = planted_fault(options.plant);
-  environment.fault = fault.get();
+  Planting planting(options);
   environment.most_determinism_cost = options.max_determinism_cost;
   FreshProcess fresh(cases_with_process(cases), process_flags(options, backend.device() ? backend.info().uuid : "cpu"),
                      environment.stop);
   environment.fresh_process = [&](const std::string& id) { return fresh.digests(id); };
   if (environment.timing) environment.roof = report.roof = roofs_for(backend, cases);
   const RunOne run_one = [&](const Case& c) {
+    environment.fault = planting.in(c);
     CaseResult result = run_case(c, environment);
     if (options.calibrate && result.status == CaseStatus::ok && environment.timing) calibrate(c, environment, result);
     return result;
@@ -238,7 +256,7 @@ void merge_roof(std::vector<RoofPoint>& all, const std::vector<RoofPoint>& more)
 /// Every case in a process of its own; this one opens no device.
 bool run_isolated(const RunOptions& options, const std::vector<Case>& cases, const std::string& device,
                   Progress& progress, Journal& journal, Report& report) {
-  parse_geometry(options.geometry), planted_fault(options.plant);  // a mistake is told once, not case by case
+  parse_geometry(options.geometry), Planting(options);  // a mistake is told once, not case by case
   const IsolateOptions isolate{child_flags(options, device), interrupted};
   const RunOne run_one = [&](const Case& c) {
     IsolatedCase isolated = run_case_isolated(c, isolate);

@@ -24,15 +24,7 @@ void require_gpu(const GpuList& gpus, std::size_t index) {
 
 std::vector<Case> filtered(std::vector<Case> cases, const std::string& filter) {
   if (filter.empty()) return cases;
-  constexpr std::size_t kLongest = 4096;  // the library's parser recurses: tens of thousands of brackets end its stack
-  if (filter.size() > kLongest)
-    throw UserError(fmt::format("--filter has {} characters; at most {} are taken", filter.size(), kLongest));
-  std::regex pattern;
-  try {
-    pattern = std::regex(filter);
-  } catch (const std::regex_error&) {
-    throw UserError(fmt::format("--filter '{}' is not a regular expression (ECMAScript)", filter));
-  }
+  const std::regex pattern = id_pattern("--filter", filter);
   const std::string first = cases.empty() ? "" : cases.front().id;
   std::erase_if(cases, [&](const Case& c) { return !std::regex_search(c.id, pattern); });
   if (cases.empty())
@@ -41,6 +33,17 @@ std::vector<Case> filtered(std::vector<Case> cases, const std::string& filter) {
 }
 
 }  // namespace
+
+std::regex id_pattern(std::string_view flag, const std::string& text) {
+  constexpr std::size_t kLongest = 4096;  // the library's parser recurses: tens of thousands of brackets end its stack
+  if (text.size() > kLongest)
+    throw UserError(fmt::format("{} has {} characters; at most {} are taken", flag, text.size(), kLongest));
+  try {
+    return std::regex(text);
+  } catch (const std::regex_error&) {
+    throw UserError(fmt::format("{} '{}' is not a regular expression (ECMAScript)", flag, text));
+  }
+}
 
 DeviceChoice choose_device(const std::string& name) {
   const auto cpu = [] { return DeviceChoice{"cpu", make_host_backend()->info()}; };

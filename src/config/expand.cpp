@@ -10,6 +10,13 @@ namespace sdm {
 namespace config {
 namespace {
 
+/// Keys younger than stored results. Where they hold their defaults, `params` are without them, as those results are,
+/// so that both stay comparable.
+bool is_later(const Field& field) {
+  constexpr std::string_view kLater[] = {"workload.values", "workload.gather_saves", "workload.gradient_copy"};
+  return std::find(std::begin(kLater), std::end(kLater), field.path) != std::end(kLater);
+}
+
 bool has_field(const std::string& path, WorkloadKind kind) {
   const auto candidates = fields_at(path);
   return std::any_of(candidates.begin(), candidates.end(), [&](const Field* field) { return applies(*field, kind); });
@@ -154,10 +161,9 @@ class Expander {
           draft.kind == WorkloadKind::sparse && (field.path == "workload.batch" || field.path == "workload.heads");
       const bool given = settings.contains("workload.batch") || settings.contains("workload.heads");
       if (split && !given) continue;
-      // Absent where it is the ordinary one: results of before the key stay comparable.
-      const bool ordinary = field.path == "workload.values" && draft.sparse.values == Values::ordinary;
-      if (ordinary) continue;
-      out.params.emplace(field.path.substr(kWorkload.size()), plain_text(field.get(draft)));
+      const std::string value = plain_text(field.get(draft));
+      if (is_later(field) && value == plain_text(field.get(Draft{}))) continue;
+      out.params.emplace(field.path.substr(kWorkload.size()), value);
     }
     return out;
   }

@@ -76,6 +76,12 @@ void add_sparse_formats(std::vector<Field>& out) {
       [](auto& d) -> auto& { return d.sparse.snapshot; },
       "how pre-write rows are kept for the backward; bf16 only with an f32 bank; none: forward only"));
   out.push_back(boolean(
+      "workload.gather_saves", kScope, [](auto& d) -> auto& { return d.sparse.gather_saves; },
+      "gather keeps the raw snapshot as it reads the rows, instead of write; only with snapshot raw"));
+  out.push_back(boolean(
+      "workload.gradient_copy", kScope, [](auto& d) -> auto& { return d.sparse.gradient_copy; },
+      "gather_grad keeps a copy of the gradient rows of the writes in group order, and undo reads that"));
+  out.push_back(boolean(
       "workload.final_bank_gradient", kScope, [](auto& d) -> auto& { return d.sparse.final_bank_gradient; },
       "the backward starts from a random d_final_bank instead of zero"));
 }

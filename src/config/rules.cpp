@@ -70,6 +70,13 @@ void judge_formats(const Draft& draft, const Judge& judge) {
           "workload.snapshot bf16 with workload.bank_dtype {}; bf16 snapshots round an f32 bank; legal with {}: "
           "per_entry, raw, fp8, int4",
           name_of(w.bank_dtype), name_of(w.bank_dtype)));
+  judge.forbid(w.gather_saves && w.snapshot != SnapshotFormat::raw, {"workload.gather_saves", "workload.snapshot"},
+               fmt::format("workload.gather_saves with workload.snapshot {}; gather keeps rows as they are; legal: raw "
+                           "(per_entry rows are gather's in any case)",
+                           name_of(w.snapshot)));
+  judge.forbid(w.gradient_copy && w.snapshot == SnapshotFormat::none, {"workload.gradient_copy", "workload.snapshot"},
+               "workload.gradient_copy with workload.snapshot none; without a backward there is no gradient; legal: "
+               "per_entry, raw, bf16, fp8, int4");
   judge.forbid(draft.gradient == GradientChoice::bf16 && w.bank_dtype == DType::f32,
                {"workload.grad_dtype", "workload.bank_dtype"},
                "workload.grad_dtype bf16 with workload.bank_dtype f32; legal with an f32 bank: bank, f32");

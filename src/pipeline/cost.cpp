@@ -32,24 +32,26 @@ struct Sizes {
     planes = s.d_kw_planes.present() ? static_cast<double>(s.d_kw_planes.shape[0]) : 1;
     dot_planes = s.dot_shape.planes;
   }
-  bool per_entry(const SparseBuffers& s) const { return s.workload.snapshot == SnapshotFormat::per_entry; }
   double triangle_flops() const { return chunks * c * (c + 1) * d; }  // 2 * C(C+1)/2 * D a chunk
 };
 
 StageCost gather_cost(const SparseBuffers& s, const Sizes& z) {
-  const double stash = z.per_entry(s) ? z.writes * z.bank_row : 0;
+  const bool per_entry = s.workload.snapshot == SnapshotFormat::per_entry;
+  const double stash = s.workload.saved_by_gather() ? (per_entry ? z.writes : z.write_rows) * z.bank_row : 0;
   return {z.rows * z.bank_row + (z.writes + z.reads) * (z.index + z.weight) + 2 * z.columns + stash,
           2 * (z.writes + z.reads) * z.d};
 }
 
 StageCost write_cost(const SparseBuffers& s, const Sizes& z) {
   const double saved =
-      z.per_entry(s) || s.workload.snapshot == SnapshotFormat::none ? 0 : z.write_rows * z.snapshot_row;
+      s.workload.saved_by_gather() || s.workload.snapshot == SnapshotFormat::none ? 0 : z.write_rows * z.snapshot_row;
   return {2 * z.write_rows * z.bank_row + saved + 16 * z.writes + z.columns, 2 * (z.writes + z.write_rows) * z.d};
 }
 
-StageCost gather_grad_cost(const SparseBuffers&, const Sizes& z) {
-  return {z.write_rows * z.grad_row + z.writes * (z.index + 4 + 4 * z.dot_planes) + 2 * z.columns, 4 * z.writes * z.d};
+StageCost gather_grad_cost(const SparseBuffers& s, const Sizes& z) {
+  const double copy = s.gradient_rows.present() ? z.write_rows * z.grad_row : 0;
+  return {z.write_rows * z.grad_row + copy + z.writes * (z.index + 4 + 4 * z.dot_planes) + 2 * z.columns,
+          4 * z.writes * z.d};
 }
 
 StageCost undo_cost(const SparseBuffers&, const Sizes& z) {

@@ -13,7 +13,7 @@ constexpr int kOncePerPass = 2;  ///< parts that are no steps, at most
 
 std::vector<StepRange> cut_steps(int steps, int most) {
   SDM_REQUIRE(steps >= 0 && most > 0, "{} steps in {} ranges", steps, most);
-  const int length = std::max(1, (steps - 1) / most + 1);
+  const int length = std::max(2, (steps - 1) / most + 1);
   std::vector<StepRange> ranges;
   for (int first = 0; first < steps; first += length)
     ranges.push_back({first, first + std::min(length, steps - first)});

@@ -13,8 +13,11 @@ Groups groups(const SparseBuffers::Side& side) {
           side.match.as<std::int32_t>(), side.window.as<Window>()};
 }
 
+GroupPlaces group_places(const SparseBuffers::Side& side) {
+  return {side.position.as<std::int32_t>(), side.payload.as<std::uint32_t>(), side.window.as<Window>()};
+}
+
 Snapshot snapshot(const SparseBuffers& s) { return {s.workload.snapshot, s.snapshot.data, f32(s.snapshot_scale)}; }
-bool saved_by_gather(const SparseBuffers& s) { return s.workload.snapshot == SnapshotFormat::per_entry; }
 
 }  // namespace
 
@@ -85,10 +88,8 @@ gather::Params gather(const SparseBuffers& s) {
           .q_weight = any(s.q_weight),
           .retrieved = f32(s.retrieved),
           .inter = f32(s.inter),
-          .stash = saved_by_gather(s) ? snapshot(s) : Snapshot{},
-          .position = s.writes.position.as<std::int32_t>(),
-          .payload = s.writes.payload.as<std::uint32_t>(),
-          .window = s.writes.window.as<Window>()};
+          .stash = s.workload.saved_by_gather() ? snapshot(s) : Snapshot{},
+          .place = group_places(s.writes)};
 }
 
 mix::Params mix(const SparseBuffers& s) {
@@ -111,7 +112,7 @@ write::Params write(const SparseBuffers& s) {
           .window = s.writes.window.as<Window>(),
           .position = s.writes.position.as<std::int32_t>(),
           .payload = s.writes.payload.as<std::uint32_t>(),
-          .snapshot = saved_by_gather(s) ? Snapshot{} : snapshot(s)};
+          .snapshot = s.workload.saved_by_gather() ? Snapshot{} : snapshot(s)};
 }
 
 combine_grad::Params combine_grad(const SparseBuffers& s) {
@@ -131,7 +132,10 @@ gather_grad::Params gather_grad(const SparseBuffers& s) {
           .write_weight = f32(s.write_weight),
           .delta_v = f32(s.delta_v),
           .d_dv_w = f32(s.d_dv_w),
-          .d_ww_planes = planes_or(s.d_ww_planes, s.d_ww)};
+          .d_ww_planes = planes_or(s.d_ww_planes, s.d_ww),
+          .copies = s.gradient_rows.present(),
+          .gradient_rows = s.gradient_rows.data,
+          .place = group_places(s.writes)};
 }
 
 mix_grad::Params mix_grad(const SparseBuffers& s) {
@@ -143,6 +147,8 @@ undo::Params undo(const SparseBuffers& s) {
           .grad = any(s.grad),
           .bank = any(s.bank),
           .snapshot = snapshot(s),
+          .reads_copy = s.gradient_rows.present(),
+          .gradient_rows = s.gradient_rows.data,
           .d_dva = f32(s.d_dva),
           .beta = f32(s.beta),
           .record = s.undo_record.as<Record>(),

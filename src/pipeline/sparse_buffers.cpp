@@ -51,11 +51,10 @@ void add_snapshot(SparseBuffers& s, std::int64_t n_chunks) {
   if (w.snapshot == SnapshotFormat::none) return;
   const std::int64_t rows = n_chunks * s.dims.write_positions();
   const bool quantized = w.snapshot == SnapshotFormat::fp8 || w.snapshot == SnapshotFormat::int4;
-  const bool per_entry = w.snapshot == SnapshotFormat::per_entry;
   const DType dtype = quantized ? DType::u8 : w.snapshot == SnapshotFormat::bf16 ? DType::bf16 : w.bank_dtype;
   const std::int64_t columns =
       snapshot_row_bytes(w.snapshot, w.head_dim, w.bank_dtype) / static_cast<std::int64_t>(size_of(dtype));
-  const std::string_view stage = per_entry ? "gather" : "write";
+  const std::string_view stage = w.saved_by_gather() ? "gather" : "write";
   s.snapshot = {"snapshot", stage, Role::sparse, dtype, {n_chunks, rows / n_chunks, columns}, 0};
   if (quantized) s.snapshot_scale = {"snapshot_scale", stage, Role::sparse, DType::f32, {n_chunks, rows / n_chunks}, 0};
 }
@@ -70,6 +69,9 @@ void add_backward(SparseBuffers& s) {
   s.u = made_by("combine_grad", "u", by_column);
   s.base_dva = made_by("combine_grad", "base_dva", by_column);
   s.d_dv_w = made_by("gather_grad", "d_dv_w", by_column);
+  if (w.gradient_copy)
+    s.gradient_rows = {
+        "gradient_rows", "gather_grad", Role::sparse, w.grad_dtype, {n, s.dims.write_positions(), w.head_dim}, 0};
   s.d_dva = made_by("mix_grad", "d_dva", by_column);
   s.d_ww_planes = planes("gather_grad", "d_ww_planes", s.dot_shape.planes, by_write);
   s.d_kw_planes = planes("undo", "d_kw_planes", slices, by_write);
@@ -189,6 +191,7 @@ std::vector<Tensor*> SparseBuffers::tensors() {
                            &d_decay_planes,
                            &d_qw_planes,
                            &d_dv_w,
+                           &gradient_rows,
                            &d_dva,
                            &d_ww,
                            &d_kw,

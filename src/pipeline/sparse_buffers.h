@@ -27,6 +27,7 @@ struct SparseBuffers {
   Tensor a, qk, s, b, qb, base_dv, base_out;
   Tensor retrieved, inter, delta_v, reading;
   Tensor snapshot, snapshot_scale;
+  Tensor gradient_rows;  // present where the workload asks for a gradient copy
   Tensor u, base_dva, d_dv_w, d_dva;
   Tensor d_ww_planes, d_kw_planes, d_decay_planes, d_qw_planes;  // absent where one plane is the result
   Tensor d_ww, d_kw, d_decay, d_qw;

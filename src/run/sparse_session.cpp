@@ -182,6 +182,26 @@ void SparseSession::set_launch(LaunchMode mode) {
   recordings_.clear();
 }
 
+void SparseSession::set_geometry(const Geometry& geometry) {
+  context_.geometry = geometry;
+  const bool was_fused = fused_;
+  std::map<Pass, Recorded> recordings = std::move(recordings_);
+  set_launch(launch_);
+  if (fused_ == was_fused) recordings_ = std::move(recordings);
+  mark_stale();
+}
+
+void SparseSession::relocate() {
+  auto arena = std::make_unique<Arena>(backend_, buffers_.tensors());
+  arena_ = std::move(arena);
+  load_inputs();
+  mark_stale();
+}
+
+void SparseSession::mark_stale() {
+  for (auto& [pass, recorded] : recordings_) recorded.stale = true;
+}
+
 /// A variant or geometry that was asked for is one of the stages' own kernels: then these must run.
 bool SparseSession::automatically_fused() const {
   const Geometry& asked = context_.geometry;
@@ -201,18 +221,27 @@ std::string SparseSession::launch_name() const {
 void SparseSession::run_only(Pass pass, std::string_view stage, StageObserver* observer) {
   if (pass == Pass::backward && !has_backward()) return;
   if (!recorded_ || observer || fault_ || !stage.empty()) return launch_pass(pass, stage, observer);
-  if (recordings_[pass].empty()) recordings_[pass] = record_parts(pass);
-  for (const auto& recording : recordings_[pass]) recording->replay();
+  for (const auto& part : up_to_date(pass).parts) part->replay();
 }
 
-std::vector<std::unique_ptr<Recording>> SparseSession::record_parts(Pass pass) {
-  std::vector<std::unique_ptr<Recording>> recordings;
+const SparseSession::Recorded& SparseSession::up_to_date(Pass pass) {
+  Recorded& recorded = recordings_[pass];
+  if (!recorded.parts.empty() && !recorded.stale) return recorded;
+  std::vector<std::function<void()>> bodies;
   for (const PassPart& part : recorded_parts(pass))
-    recordings.push_back(backend_.record([this, part] {
+    bodies.emplace_back([this, part] {
       Executor executor(backend_, threads_, context_);
       part(executor);
-    }));
-  return recordings;
+    });
+  Recorded fresh;
+  std::swap(fresh.parts, recorded.parts);  // a failure leaves none behind
+  for (std::size_t i = 0; i < bodies.size(); ++i) {
+    if (i < fresh.parts.size())
+      ++(fresh.parts[i]->update(bodies[i]) ? updates_.in_place : updates_.anew);
+    else
+      fresh.parts.push_back(backend_.record(bodies[i]));
+  }
+  return recorded = std::move(fresh);
 }
 
 std::vector<PassPart> SparseSession::recorded_parts(Pass pass) const {

@@ -50,6 +50,14 @@ class SparseSession {
   /// In words, for the result.
   std::string launch_name() const;
   bool recorded() const { return recorded_; }
+  /// Moves all tensors to other memory (as much again is needed meanwhile); their contents are undefined until
+  /// restore(). Recordings are updated by their next run.
+  void relocate();
+  /// Parts of recordings that were updated in place, and those that had to be instantiated again.
+  struct Updates {
+    int in_place = 0, anew = 0;
+  };
+  const Updates& updates() const { return updates_; }
   int host_threads() const { return threads_.threads(); }
 
   /// False where the workload saves nothing for the backward: that pass is then empty.
@@ -77,10 +85,7 @@ class SparseSession {
   Backend& backend() const { return backend_; }
   std::map<std::string, ResolvedVariant> resolved() const { return describe(plan_, buffers_, context_); }
   const Geometry& geometry() const { return context_.geometry; }
-  void set_geometry(const Geometry& geometry) {
-    context_.geometry = geometry;
-    set_launch(launch_);
-  }
+  void set_geometry(const Geometry& geometry);
   /// Reads the bank's initial contents of elements [first, first+count) in its own dtype.
   void initial_bank(BankKind kind, std::int64_t first, std::int64_t count, void* out) const;
   /// The whole of it, widened to floats.
@@ -91,7 +96,13 @@ class SparseSession {
   void launch_pass(Pass pass, std::string_view stage, StageObserver* observer);
   bool automatically_fused() const;
   std::vector<PassPart> recorded_parts(Pass pass) const;
-  std::vector<std::unique_ptr<Recording>> record_parts(Pass pass);
+  /// A pass's parts, replayed one after the other.
+  struct Recorded {
+    std::vector<std::unique_ptr<Recording>> parts;
+    bool stale = false;  ///< addresses or geometry have changed since
+  };
+  const Recorded& up_to_date(Pass pass);
+  void mark_stale();
   void generate_bank(const Tensor& tensor, BankKind kind);
 
   const SparseInputs& inputs_;
@@ -100,7 +111,8 @@ class SparseSession {
   LaunchMode launch_ = LaunchMode::eager;  ///< as asked for
   bool fused_ = false;                     ///< the steps of a pass are one kernel
   std::uint32_t* counters_ = nullptr;      ///< device memory of the fused kernels, made when first needed
-  std::map<Pass, std::vector<std::unique_ptr<Recording>>> recordings_;  ///< replayed one after the other
+  std::map<Pass, Recorded> recordings_;
+  Updates updates_;
   Parallel& threads_;
   LaunchContext context_;
   bool all_automatic_;  ///< no variant was asked for by name

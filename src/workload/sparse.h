@@ -54,6 +54,8 @@ struct SparseWorkload {
   DType index_dtype = DType::i32;   ///< i32 | i64
   Gate gate = Gate::token;
   SnapshotFormat snapshot = SnapshotFormat::raw;
+  bool gather_saves = false;         ///< gather keeps the raw snapshot, not write
+  bool gradient_copy = false;        ///< gather_grad copies the writes' gradient rows by group; undo reads them there
   bool final_bank_gradient = false;  ///< the backward starts from a random d_final_bank instead of zero
   Distribution distribution;
   std::uint64_t seed = 1;
@@ -61,6 +63,7 @@ struct SparseWorkload {
 
   std::int32_t steps() const { return (tokens + chunk - 1) / chunk; }
   std::int64_t chunks() const { return std::int64_t{steps()} * streams; }
+  bool saved_by_gather() const { return snapshot == SnapshotFormat::per_entry || gather_saves; }
   std::int64_t rows() const { return streams * slots; }
   std::int64_t bank_elements() const { return rows() * head_dim; }
 };

@@ -13,6 +13,10 @@ class PretendRecording final : public Recording {
  public:
   explicit PretendRecording(std::function<void()> body) : body_(std::move(body)) {}
   void replay() override { body_(); }
+  bool update(const std::function<void()>& body) override {
+    body_ = body;
+    return true;
+  }
 
  private:
   std::function<void()> body_;

@@ -44,6 +44,8 @@ SparseWorkload random_workload(std::mt19937& random) {
   w.distribution.kind = one_of(random, {Kind::uniform, Kind::zipf, Kind::hot, Kind::sequential, Kind::product_key});
   w.distribution.hot_slots = std::max(w.writes, w.reads);
   w.seed = random();
+  w.gather_saves = w.snapshot == SnapshotFormat::raw && random() % 2 != 0;
+  w.gradient_copy = random() % 2 != 0;
   return w;
 }
 
@@ -51,11 +53,11 @@ std::string describe(const SparseWorkload& w) {
   return fmt::format(
       "streams {} tokens {} chunk {} writes {} reads {} head_dim {} slots {} bank {} grad {} value {} weight {} index "
       "{} "
-      "gate {} snapshot {} final {} distribution {} seed {}",
+      "gate {} snapshot {} gather_saves {} gradient_copy {} final {} distribution {} seed {}",
       w.streams, w.tokens, w.chunk, w.writes, w.reads, w.head_dim, w.slots, name_of(w.bank_dtype),
       name_of(w.grad_dtype), name_of(w.value_dtype), name_of(w.weight_dtype), name_of(w.index_dtype),
-      static_cast<int>(w.gate), name_of(w.snapshot), w.final_bank_gradient, static_cast<int>(w.distribution.kind),
-      w.seed);
+      static_cast<int>(w.gate), name_of(w.snapshot), w.gather_saves, w.gradient_copy, w.final_bank_gradient,
+      static_cast<int>(w.distribution.kind), w.seed);
 }
 
 void expect_all_checks(const SparseWorkload& workload, Parallel& threads, Backend& host) {

@@ -170,7 +170,7 @@ TEST(ConfigParse, AllProblemsAtOnceWithTheirLines) {
       "x.json:6: workload.wirtes: unknown key \"wirtes\"; legal: kind, streams, batch, heads, tokens, chunk, writes, "
       "reads, "
       "head_dim, slots, bank_dtype, value_dtype, grad_dtype, weight_dtype, index_dtype, gate, snapshot, "
-      "final_bank_gradient, distribution, values, seed; did you mean \"writes\"?\n"
+      "gather_saves, gradient_copy, final_bank_gradient, distribution, values, seed; did you mean \"writes\"?\n"
       "x.json:13: checks[1]: unknown check \"nothing\"; legal: replay, oracle, repeat, agree, invariance, "
       "bank_restored, "
       "guards, disturbed, half_device, fragmented, process, poison, baselines\n"
@@ -179,6 +179,14 @@ TEST(ConfigParse, AllProblemsAtOnceWithTheirLines) {
       "x.json:7: workload.snapshot: workload.snapshot bf16 with workload.bank_dtype bf16; bf16 snapshots round an f32 "
       "bank; "
       "legal with bf16: per_entry, raw, fp8, int4");
+}
+
+TEST(ConfigParse, CopiesThatNothingMakesOrReads) {
+  expect_says(sparse_config(R"("snapshot": "fp8", "gather_saves": true)"),
+              "workload.gather_saves with workload.snapshot fp8");
+  expect_says(sparse_config(R"("snapshot": "none", "gradient_copy": true)"),
+              "workload.gradient_copy with workload.snapshot none");
+  EXPECT_EQ(problems_of(sparse_config(R"("snapshot": "raw", "gather_saves": true, "gradient_copy": true)")), "");
 }
 
 TEST(ConfigParse, FilesThatCannotBeRead) {

@@ -1,0 +1,145 @@
+#pragma once
+// The sums of group_scan: log_k, rex and log_q, every entry from its own walk over its group. Device code only.
+#include "kernels/common/async_copy.cuh"
+#include "kernels/decay_sums/entries.cuh"
+#include "kernels/decay_sums/fours.cuh"
+
+namespace sdm::decay_sums {
+
+inline constexpr std::uint32_t kAlone = kFirst | kLast;  // of a group of one
+
+/// The writes of a chunk: sorted payloads (shared or global memory) and gates.
+struct WriteGroups {
+  const std::uint32_t* payload;
+  const float* gates;
+  int entries;
+  bool by_token;
+
+  __device__ __forceinline__ WriteGroups(const Params& p, std::int64_t chunk)
+      : payload(p.writes.payload + chunk * p.dims.write_positions()),
+        gates(p.g + chunk * (p.gate == Gate::token ? p.dims.chunk : p.dims.write_positions())),
+        entries(p.dims.writes),
+        by_token(p.gate == Gate::token) {}
+  __device__ __forceinline__ float gate(std::uint32_t member) const {
+    return gates[by_token ? token_of(member) : entry_at(member, entries)];
+  }
+  __device__ __forceinline__ int last(int i, std::uint32_t member) const {
+    while ((member & kLast) == 0) member = payload[++i];
+    return i;
+  }
+  /// log_k of position i, whose payload is `own`: the fold of the gates from the FIRST on.
+  __device__ __forceinline__ float log_k(int i, std::uint32_t own) const {
+    int m = i - distance_of(own);
+    float sum = gate(payload[m]);
+    while (m < i) sum = sum + gate(payload[++m]);
+    return sum;
+  }
+  /// rex: the fold of the gates behind position i, from the LAST on.
+  __device__ __forceinline__ float rex(int i, std::uint32_t own) const {
+    float sum = 0.0f;
+    for (int m = last(i, own); m > i; --m) sum = sum + gate(payload[m]);
+    return sum;
+  }
+  /// log_k of the last member with token <= `token` of the group that begins at `first`; 0 where there is none.
+  __device__ __forceinline__ float log_until(int first, int token) const {
+    std::uint32_t member = payload[first];
+    if (token_of(member) > token) return 0.0f;
+    float sum = gate(member);
+    while ((member & kLast) == 0) {
+      member = payload[++first];
+      if (token_of(member) > token) break;
+      sum = sum + gate(member);
+    }
+    return sum;
+  }
+};
+
+inline constexpr int kSumsThreads = 1024;
+inline constexpr std::uint16_t kNoMatch = 0xffff;
+
+__device__ __forceinline__ int4 load_four_ints(const std::int32_t* at, int i, int count) {
+  if (count % 4 == 0) return *reinterpret_cast<const int4*>(at + i);
+  const auto one = [&](int j) { return i + j < count ? at[i + j] : 0; };
+  return make_int4(one(0), one(1), one(2), one(3));
+}
+
+/// use(first entry, positions) for entries begin .. end - 1 of a side, four a thread. `position`: of the side's
+/// `count`.
+template <typename Use>
+__device__ __forceinline__ void for_fours(const std::int32_t* position, int begin, int end, int count, Use&& use) {
+  device::in_batches<2>(
+      begin / 4 + static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x), (end + 3) / 4,
+      [&](int v) { return load_four_ints(position, 4 * v, count); },
+      [&](int v, const int4& four) { use(4 * v, four); });
+}
+
+/// Payloads of the chunk's writes and matches of its reads (16 bits) to shared memory.
+__device__ __forceinline__ void stage_chunk(const std::uint32_t* payload, int writes, const std::int32_t* match,
+                                            int reads, std::uint32_t* payloads, std::uint16_t* matches) {
+  const int threads = static_cast<int>(blockDim.x), thread = static_cast<int>(threadIdx.x);
+  if (writes % 4 == 0)
+    for (int i = 4 * thread; i < writes; i += 4 * threads) device::copy_async<16>(payloads + i, payload + i);
+  else
+    for (int i = thread; i < writes; i += threads) device::copy_async<4>(payloads + i, payload + i);
+  device::commit_copies();
+  device::in_batches<2>(
+      thread, threads, (reads + 3) / 4, [&](int v) { return load_four_ints(match, 4 * v, reads); },
+      [&](int v, const int4& first) {
+        const auto pair = [](int low, int high) {
+          return static_cast<unsigned>(low & 0xffff) | static_cast<unsigned>(high) << 16;
+        };
+        *reinterpret_cast<uint2*>(matches + 4 * v) = make_uint2(pair(first.x, first.y), pair(first.z, first.w));
+      });
+  device::wait_copies_but<0>();
+  __syncthreads();
+}
+
+/// grid: chunks * blocks, `tile` entries of both sides a CTA. Shared (kStaged): see stage_chunk.
+template <bool kStaged>
+__global__ void __launch_bounds__(kSumsThreads, 1) sums_kernel(const __grid_constant__ Params p, int blocks, int tile) {
+  device::wait_for_previous_grid();
+  const std::int64_t chunk = blockIdx.x / static_cast<unsigned>(blocks);
+  const int begin = static_cast<int>(blockIdx.x % static_cast<unsigned>(blocks)) * tile;
+  const int n = p.dims.write_positions(), m = p.dims.read_positions();
+  const std::int64_t write_at = chunk * n, read_at = chunk * m;
+  const int valid_tokens = p.dims.valid_tokens_of_chunk(chunk);
+  const int valid = valid_tokens * p.dims.writes, read_valid = valid_tokens * p.dims.reads;
+  WriteGroups groups(p, chunk);
+  const std::int32_t* match = p.reads.match + read_at;
+  auto* payloads = reinterpret_cast<std::uint32_t*>(device::dynamic_shared());
+  auto* matches = reinterpret_cast<std::uint16_t*>(payloads + (n + 3) / 4 * 4);
+  if constexpr (kStaged) {
+    stage_chunk(groups.payload, n, match, m, payloads, matches);
+    groups.payload = payloads;
+  }
+  for_fours(p.writes.position + write_at, begin, min(begin + tile, n), n, [&](int e, const int4& four) {
+    const int position[4] = {four.x, four.y, four.z, four.w};
+    float log_k[4] = {}, rex[4] = {};
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      if (e + j >= valid) continue;
+      const std::uint32_t payload = groups.payload[position[j]];
+      log_k[j] = groups.gate(payload);
+      if ((payload & kAlone) == kAlone) continue;
+      log_k[j] = groups.log_k(position[j], payload);
+      rex[j] = groups.rex(position[j], payload);
+    }
+    store_four(p.log_k + write_at, e, n, n % 4 == 0, make_float4(log_k[0], log_k[1], log_k[2], log_k[3]));
+    store_four(p.rex + write_at, e, n, n % 4 == 0, make_float4(rex[0], rex[1], rex[2], rex[3]));
+  });
+  const device::Divider by_token(p.dims.reads);
+  for_fours(p.reads.position + read_at, begin, min(begin + tile, m), m, [&](int e, const int4& four) {
+    const int position[4] = {four.x, four.y, four.z, four.w};
+    float log_q[4] = {};
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      if (e + j >= read_valid) continue;
+      int first = kStaged ? matches[position[j]] : match[position[j]];
+      if (kStaged && first == kNoMatch) first = -1;
+      if (first >= 0) log_q[j] = groups.log_until(first, by_token.quotient(e + j));
+    }
+    store_four(p.log_q + read_at, e, m, m % 4 == 0, make_float4(log_q[0], log_q[1], log_q[2], log_q[3]));
+  });
+}
+
+}  // namespace sdm::decay_sums

@@ -51,7 +51,6 @@ __device__ __forceinline__ void gather_grad_phase(const BackwardArgs& a, const T
                                                       g.d_ww + first_token * source.entries + at.slice * g.plane_size +
                                                           device::wide_product(at.token, source.entries),
                                                       source.entries,
-                                                      {g.copy, plan, at, columns, nullptr, false},
                                                       {},
                                                       {}};
     gather_grad::device_rows::take_columns(g.delta_v + (first_token + at.token) * plan.head_dim + at.column,

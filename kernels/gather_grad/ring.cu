@@ -27,7 +27,7 @@ __global__ void __launch_bounds__(kThreads, kResidentCtas) gather_grad_ring(cons
   const EntrySource& source = args.source;
   const RowPlace at = place_of(plan, static_cast<int>(blockIdx.x), static_cast<int>(threadIdx.x));
   const RowColumns columns = columns_of<T>(args.grad, plan, at);
-  DotVisitor<Row> visitor = dots_of<Row, false>(args, at, columns);
+  DotVisitor<Row> visitor = dots_of<Row>(args, at, columns);
   Entry mine = fetch_entry(source, at, at.lane), next = fetch_entry(source, at, at.lane + kLanes);
   prefetch_entry(source, at, at.lane);
   prefetch_entry(source, at, at.lane + kLanes);

@@ -19,8 +19,8 @@ class Recording {
  public:
   virtual ~Recording() = default;
   virtual void replay() = 0;
-  /// Records anew in this one's place, for other addresses or launch geometries. True: the executable form was updated
-  /// where it is; false: what is launched differs too much, and it was instantiated again.
+  /// Records anew in this one's place, for other addresses. True: the executable form was updated where it is; false:
+  /// what is launched differs too much, and it was instantiated again.
   virtual bool update(const std::function<void()>& body) = 0;
 };
 

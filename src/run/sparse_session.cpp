@@ -182,23 +182,10 @@ void SparseSession::set_launch(LaunchMode mode) {
   recordings_.clear();
 }
 
-void SparseSession::set_geometry(const Geometry& geometry) {
-  context_.geometry = geometry;
-  const bool was_fused = fused_;
-  std::map<Pass, Recorded> recordings = std::move(recordings_);
-  set_launch(launch_);
-  if (fused_ == was_fused) recordings_ = std::move(recordings);
-  mark_stale();
-}
-
 void SparseSession::relocate() {
   auto arena = std::make_unique<Arena>(backend_, buffers_.tensors());
   arena_ = std::move(arena);
   load_inputs();
-  mark_stale();
-}
-
-void SparseSession::mark_stale() {
   for (auto& [pass, recorded] : recordings_) recorded.stale = true;
 }
 

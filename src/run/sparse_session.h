@@ -85,7 +85,11 @@ class SparseSession {
   Backend& backend() const { return backend_; }
   std::map<std::string, ResolvedVariant> resolved() const { return describe(plan_, buffers_, context_); }
   const Geometry& geometry() const { return context_.geometry; }
-  void set_geometry(const Geometry& geometry);
+  /// Recordings are made anew: another geometry may be another kernel, which no update in place takes.
+  void set_geometry(const Geometry& geometry) {
+    context_.geometry = geometry;
+    set_launch(launch_);
+  }
   /// Reads the bank's initial contents of elements [first, first+count) in its own dtype.
   void initial_bank(BankKind kind, std::int64_t first, std::int64_t count, void* out) const;
   /// The whole of it, widened to floats.
@@ -99,10 +103,9 @@ class SparseSession {
   /// A pass's parts, replayed one after the other.
   struct Recorded {
     std::vector<std::unique_ptr<Recording>> parts;
-    bool stale = false;  ///< addresses or geometry have changed since
+    bool stale = false;  ///< addresses have changed since
   };
   const Recorded& up_to_date(Pass pass);
-  void mark_stale();
   void generate_bank(const Tensor& tensor, BankKind kind);
 
   const SparseInputs& inputs_;

@@ -27,6 +27,7 @@ TEST_F(GatherOnGpu, OneOperandHasTheBitsOfTwo) {
         session.restore_banks();
         gather::Params params = bind::gather(session.buffers());
         params.inter = nullptr;
+        if (!variant->refuse(params, *backend->device()).empty()) continue;
         const std::size_t step_bytes = retrieved.bytes() / static_cast<std::size_t>(w.steps());
         backend->fill(retrieved.data, Arena::kPoisonByte, step_bytes);
         EXPECT_NE(session.digest(retrieved), expected);

@@ -89,7 +89,8 @@ TEST(Plant, OnlyMatchingCasesAreSpoiled) {
       bench({"run", config("planted"), "--filter", "/(guards|repeat)$", "--device", "cpu", "--plant", "corrupted_later",
              "--plant-in", "/repeat$", "--no-timing", "--format", "json", "--quiet"});
   EXPECT_EQ(outcome.code, 1) << outcome.err;
-  for (const Json& c : Json::parse(outcome.out).at("cases"))
+  const Json document = Json::parse(outcome.out);
+  for (const Json& c : document.at("cases"))
     EXPECT_EQ(c.at("status"), c.at("name") == "repeat" ? "failed" : "ok") << c.dump(1);
   EXPECT_EQ(bench({"run", config("planted"), "--plant-in", "x"}).code, 2) << "without --plant";
   const Outcome broken = bench({"run", config("planted"), "--plant", "crash", "--plant-in", "("});

@@ -23,6 +23,18 @@ Json to_json(const Scalar& scalar) {
       scalar);
 }
 
+/// Whether a sparse case was given batch and heads in place of streams.
+bool gives_heads(const Case& c) {
+  return std::holds_alternative<SparseWorkload>(c.workload) && c.params.contains("heads");
+}
+
+/// Of streams, or batch and heads: what the case was not given.
+bool is_other_spelling(const Field& field, const Case& c) {
+  if (!std::holds_alternative<SparseWorkload>(c.workload)) return false;
+  if (field.path == "workload.streams") return gives_heads(c);
+  return (field.path == "workload.batch" || field.path == "workload.heads") && !gives_heads(c);
+}
+
 Draft draft_of(const Case& c) {
   Draft draft;
   if (const auto* dense = std::get_if<DenseWorkload>(&c.workload)) {
@@ -31,6 +43,7 @@ Draft draft_of(const Case& c) {
   } else {
     draft.sparse = std::get<SparseWorkload>(c.workload);
     draft.gradient = draft.sparse.grad_dtype == DType::f32 ? GradientChoice::f32 : GradientChoice::bf16;
+    if (gives_heads(c)) draft.batch = std::stoll(c.params.at("batch")), draft.heads = std::stoll(c.params.at("heads"));
   }
   draft.variants = c.variants;
   draft.launch = c.launch;
@@ -65,11 +78,11 @@ Json section_json(const Case& c) {
   std::string distribution;
   Json out = Json::object();
   for (const Field& field : fields()) {
-    const bool sparse_split =
-        draft.kind == WorkloadKind::sparse && (field.path == "workload.batch" || field.path == "workload.heads");
     const bool unset_variant = field.path.starts_with("variants.") && !c.variants.contains(field.path.substr(9));
     const bool timing = field.path.starts_with("timing.");
-    if (!applies(field, draft.kind, distribution) || sparse_split || unset_variant || (timing && !c.timed)) continue;
+    if (!applies(field, draft.kind, distribution) || is_other_spelling(field, c) || unset_variant ||
+        (timing && !c.timed))
+      continue;
     const Json value = to_json(field.get(draft));
     if (field.path == "workload.distribution.kind") distribution = value.get<std::string>();
     Json* at = &out;

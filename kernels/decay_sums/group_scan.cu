@@ -1,6 +1,6 @@
 // decay_sums, variant `group_scan`: every entry and every position walks for what it needs, so that any shape is cut
 // into tiles of independent threads, which store in order. Two launches: the sums, then the weights and records made of
-// them. Groups are short where slots are uniform; one of all C tokens costs each of its entries C steps.
+// them. Groups are short where slots are uniform; long ones are summed by warps first.
 #include <algorithm>
 
 #include "kernels/decay_sums/entry_sums.cuh"
@@ -62,7 +62,7 @@ __device__ __forceinline__ void write_records(const Params& p, const Tile& t) {
         float total = log_k[b], rex = 0.0f;
         if ((payload[b] & kAlone) != kAlone) {
           const std::int64_t e = t.at + entry_at(payload[b], groups.entries);
-          const std::uint32_t end = groups.payload[groups.last(i, payload[b])];
+          const std::uint32_t end = groups.last_payload(i, payload[b]);
           log_k[b] = p.log_k[e], rex = p.rex[e], total = p.log_k[t.at + entry_at(end, groups.entries)];
         }
         const float cpe = exp_rn(total), k_weight = k[b] * (log_k[b] == total ? cpe : exp_rn(log_k[b]));

@@ -26,6 +26,6 @@ std::int32_t groups_for(const Dims& dims, DType bank);
 void replay(const Params& params, Parallel& threads);
 
 // GPU variants, one file each.
-extern const Variant<Params> rows, rows_l2;
+extern const Variant<Params> stream, rows, rows_l2;
 
 }  // namespace sdm::gather

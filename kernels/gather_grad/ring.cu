@@ -1,4 +1,4 @@
-#include "kernels/common/async_copy.cuh"
+#include "kernels/common/row_stream.cuh"
 #include "kernels/gather_grad/row_grad.cuh"
 
 namespace sdm::gather_grad {
@@ -90,19 +90,12 @@ void launch_ring(const Params& p, const LaunchContext& context) {
 std::string refuse_ring(const Params& p, const Device& device) {
   if (p.copies)
     return "gradient rows are copied for undo by rows and rows_r64 alone; set workload.gradient_copy to false";
-  const RowCut cut = cut_row(p.dims.head_dim, p.grad.dtype);
-  const std::int64_t row_bytes = snapshot_row_bytes(SnapshotFormat::raw, p.dims.head_dim, p.grad.dtype);
-  if (cut.vec == 1 || cut.lanes != kLanes || p.groups != 1)
-    return "a row has " + std::to_string(row_bytes) + " bytes and its sum " + std::to_string(p.groups) +
-           " parts; more than 256 bytes, a multiple of 16, and one part would be needed";
-  if (device.shared_memory_per_block < kRingBytes)
-    return "the ring takes " + std::to_string(kRingBytes) + " bytes of shared memory; the device has " +
-           std::to_string(device.shared_memory_per_block) + " a block";
-  return refuse_rows(p, device);
+  const std::string reason = device::refuse_ring(p.dims, p.grad.dtype, p.groups, kRingBytes, device);
+  return reason.empty() ? refuse_rows(p, device) : reason;
 }
 
-/// Where rows return, and where all of a step's warps are resident with this ring. Between these `rows` has more warps
-/// at work in one wave (flag64: 1,214 us, 1,282 with the ring).
+/// Where rows return, and where all of a step's warps are resident with this ring. Between these `stream` has more
+/// warps at work in one wave (flag64: 1,282 us with the ring, 1,214 with `rows`, 1,190 with `stream`).
 bool suits_ring(const Params& p, const Device& device) {
   const RowPlan plan = make_row_plan(p.dims, p.grad.dtype, 0, p.groups, p.dims.writes, 0);
   return plan.slice_major || plan.units <= kResidentCtas * (kThreads / 32) * device.multiprocessors;

@@ -105,8 +105,9 @@ __device__ __forceinline__ void long_fold(const WriteGroups& groups, int first, 
 }
 
 /// Sums of all long groups of the chunk, by entry; called by the whole CTA, which may read them afterwards. False:
-/// there are none. Every long group has a multiple of kShort among the positions of its first kShort members. Without
-/// this each of 256 members took 256 steps (flagship with 128 slots hit on an H200: 9.2 ms).
+/// there are none. Every long group has a multiple of kShort among the positions of its first kShort members. CTAs that
+/// share a chunk each do this for themselves and store the same bits. Without it each of 256 members took 256 steps
+/// (flagship with 128 slots hit on an H200: 9.2 ms).
 __device__ __forceinline__ bool fold_long_groups(const WriteGroups& groups, float* log_k, float* rex) {
   bool any = false;
   const int threads = static_cast<int>(blockDim.x), count = (groups.valid + kShort - 1) / kShort;

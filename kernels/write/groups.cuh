@@ -92,8 +92,8 @@ __device__ __forceinline__ void save_scales(const LaneView<S>& v, const Groups<S
 /// The Batch (walk.cuh) of direct, direct2 and cluster. Rows are asked for a unit ahead, each as soon as its registers
 /// are free. While the token rows come, the first unit's rows are saved (H200: default raw 478 us to 414, fp8 437 to
 /// 406, f32_128 raw 885 to 825); quantized ones always before they are needed for anything else.
-/// kAlone: in a kernel of its own; in the fused one saving raw rows first and asking the L2 do not pay
-/// (docs/performance.md).
+/// kAlone: in a kernel of its own; in the fused one saving raw rows first, asking the L2, and new rows that leave it
+/// first do not pay (docs/performance.md).
 template <typename S, Save kSave_, int kPart, typename Exchange = NoExchange, bool kAlone = true>
 struct GroupBatch {
   using Shape = S;

@@ -68,7 +68,8 @@ __device__ __forceinline__ void gather_operand(const ForwardArgs& a, const Team&
         operand == 0};
     for (int first = 0; first < plan.groups(); first += plan.parallel()) {
       float acc[Row::kElements] = {};
-      device::fold_part<Row, F::kDepth, false>(plan, at, source, first + at.part, columns, visitor, acc, wait);
+      device::fold_part<Row, F::kDepth, false, write::is_quantized(F::kSave)>(plan, at, source, first + at.part,
+                                                                              columns, visitor, acc, wait);
       device::finish_part(plan, at, first + at.part, parts, out, acc);
     }
     device::total_parts<Row::kElements>(plan, at, parts, out);

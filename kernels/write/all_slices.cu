@@ -92,7 +92,7 @@ __device__ __forceinline__ void write_strip(const Params& p, const ChunkView& ch
     save_columns<S, kSave>(saved + saved_bytes<S, kSave>(at.column), at.width, base[k], x, coder);
 #pragma unroll
     for (int e = 0; e < S::kElements; ++e) acc[e] = fma_rn(x[e], record.c, acc[e]);
-    store_columns<S>(row + at.column, at.width, device::narrow<typename S::T>(acc));
+    store_columns<S, true>(row + at.column, at.width, device::narrow<typename S::T>(acc));
   }
 }
 
@@ -103,8 +103,7 @@ __device__ __forceinline__ std::uint32_t row_amax(const typename S::T* row, int 
   std::uint32_t amax = 0;
   for (int strip = 0; strip < strips; ++strip) {
     load_strip<S>(row, strip, head_dim, base);
-#pragma unroll
-    for (int k = 0; k < S::kVectors; ++k) amax = max(amax, lane_amax<typename S::T, kFlagNan>(base[k]));
+    amax = max(amax, lane_amax<typename S::T, kFlagNan>(base));
   }
   return __reduce_max_sync(~0u, amax);
 }

@@ -11,8 +11,6 @@ namespace {
 
 // --- kernels ---------------------------------------------------------------------------------------------------------
 
-constexpr int kWarps = 20;
-
 /// 32 lanes of kVectors vectors hold a row; all but the last vector are whole.
 template <typename T, int kVectors_>
 struct WholeRow : RowShape<T, 32, true> {
@@ -63,67 +61,68 @@ __device__ __forceinline__ void fetch_second(const Lane<S>& v, const Item& item)
   device::commit_copies();
 }
 
+/// sum = fma(scale, token row, sum), the row at the lane's first column.
 template <typename S>
-__device__ __forceinline__ void add_token(const float* row, bool some, float scale, float (&sum)[S::kElements]) {
+__device__ __forceinline__ void add_token(const Lane<S>& v, const float* row, float scale,
+                                          float (&sum)[S::kVectors][S::kElements]) {
 #pragma unroll
-  for (int q = 0; q < S::kElements; q += 4) {
-    const float4 t = some ? *reinterpret_cast<const float4*>(row + q) : float4{0.0f, 0.0f, 0.0f, 0.0f};
-    sum[q] = fma_rn(scale, t.x, sum[q]), sum[q + 1] = fma_rn(scale, t.y, sum[q + 1]);
-    sum[q + 2] = fma_rn(scale, t.z, sum[q + 2]), sum[q + 3] = fma_rn(scale, t.w, sum[q + 3]);
-  }
+  for (int k = 0; k < S::kVectors; ++k)
+#pragma unroll
+    for (int q = 0; q < S::kElements; q += 4) {
+      float4 t{0.0f, 0.0f, 0.0f, 0.0f};
+      if (v.has(k)) t = *reinterpret_cast<const float4*>(row + k * S::kColumns + q);
+      float* s = sum[k] + q;
+      s[0] = fma_rn(scale, t.x, s[0]), s[1] = fma_rn(scale, t.y, s[1]);
+      s[2] = fma_rn(scale, t.z, s[2]), s[3] = fma_rn(scale, t.w, s[3]);
+    }
 }
 
-template <typename S, bool kFlagNan>
-__device__ __forceinline__ std::uint32_t row_amax(const uint4 (&base)[S::kVectors]) {
-  std::uint32_t amax = 0;
-#pragma unroll
-  for (int k = 0; k < S::kVectors; ++k) amax = max(amax, lane_amax<typename S::T, kFlagNan>(base[k]));
-  return __reduce_max_sync(~0u, amax);
+/// The sum of a group's members; returns the decay of the last. (Token rows are found by index, not by address: the
+/// compiler then knows that they lie in shared memory.)
+template <typename S>
+__device__ __forceinline__ float fold(const Lane<S>& v, const Record* records, const Item& item, int head_dim,
+                                      float (&sum)[S::kVectors][S::kElements]) {
+  const Record record = item.record;
+  add_token<S>(v, v.tokens + item.token * head_dim, record.scale, sum);
+  if ((record.payload & kLast) != 0) [[likely]]
+    return record.c;
+  device::wait_copies_but<0>();
+  Record member = item.second;
+  add_token<S>(v, v.member, member.scale, sum);
+#pragma unroll 1
+  for (int i = item.position + 2; (member.payload & kLast) == 0; ++i) {
+    const uint4 bits = __ldg(reinterpret_cast<const uint4*>(records + i));
+    member = {bits.x, static_cast<std::int32_t>(bits.y), __uint_as_float(bits.z), __uint_as_float(bits.w)};
+    add_token<S>(v, row_at(v.delta_v, token_of(member.payload), v.token_row_bytes), member.scale, sum);
+  }
+  return member.c;
 }
 
 template <typename S, Save kSave>
 __device__ __forceinline__ RowCoder coder_of(const uint4 (&base)[S::kVectors]) {
-  std::uint32_t amax = row_amax<S, true>(base);
+  std::uint32_t amax = __reduce_max_sync(~0u, lane_amax<typename S::T, true>(base));
   const bool nan = amax > kInfinity;
   if (nan) [[unlikely]]
-    amax = row_amax<S, false>(base);  // again, without the NaNs
+    amax = __reduce_max_sync(~0u, lane_amax<typename S::T, false>(base));  // again, without the NaNs
   return make_row_coder<kSave>(amax, !nan);
 }
 
 /// Snapshot and new row of a group; the registers of `base` take the row `next`, if any, vector by vector.
 template <typename S, Save kSave>
-__device__ __forceinline__ void write_row(const Lane<S>& v, const Record* records, const Item& item,
-                                          const RowCoder& coder, const typename S::T* next, bool some,
+__device__ __forceinline__ void write_row(const Lane<S>& v, const Item& item, const RowCoder& coder, float decay,
+                                          float (&sum)[S::kVectors][S::kElements], const typename S::T* next, bool some,
                                           uint4 (&base)[S::kVectors]) {
-  const Record record = item.record;
-  const bool alone = (record.payload & kLast) != 0;
-  const float* token = row_at(v.tokens, item.token, v.token_row_bytes);
   typename S::T* row = v.row(item);
   std::uint8_t* saved = row_at(v.saved, item.ordinal, v.saved_row_bytes);
-  float decay = record.c;
-  if (!alone) device::wait_copies_but<0>();
 #pragma unroll
   for (int k = 0; k < S::kVectors; ++k) {
-    const int column = k * S::kColumns;
-    float sum[S::kElements] = {}, x[S::kElements];
-    add_token<S>(token + column, v.has(k), record.scale, sum);
-    if (!alone) [[unlikely]] {
-      Record member = item.second;
-      add_token<S>(v.member + column, v.has(k), member.scale, sum);
-#pragma unroll 1
-      for (int i = item.position + 2; (member.payload & kLast) == 0; ++i) {
-        const uint4 bits = __ldg(reinterpret_cast<const uint4*>(records + i));
-        member = {bits.x, static_cast<std::int32_t>(bits.y), __uint_as_float(bits.z), __uint_as_float(bits.w)};
-        add_token<S>(row_at(v.delta_v, token_of(member.payload), v.token_row_bytes) + column, v.has(k), member.scale,
-                     sum);
-      }
-      decay = member.c;
-    }
+    const int column = k * S::kColumns, width = v.has(k) ? S::kElements : 0;
+    float x[S::kElements];
     device::widen<typename S::T>(base[k], x);
-    save_columns<S, kSave>(saved + saved_bytes<S, kSave>(column), v.has(k) ? S::kElements : 0, base[k], x, coder);
+    save_columns<S, kSave>(saved + saved_bytes<S, kSave>(column), width, base[k], x, coder);
 #pragma unroll
-    for (int c = 0; c < S::kElements; ++c) sum[c] = fma_rn(x[c], decay, sum[c]);
-    if (v.has(k)) device::store_vec(row + column, device::narrow<typename S::T>(sum));
+    for (int c = 0; c < S::kElements; ++c) sum[k][c] = fma_rn(x[c], decay, sum[k][c]);
+    store_columns<S, true>(row + column, width, device::narrow<typename S::T>(sum[k]));
     request(v, next, k, some, base[k]);
   }
 }
@@ -147,7 +146,7 @@ __device__ __forceinline__ Lane<S> lane_of(const Params& p, std::int64_t chunk, 
 
 /// grid.x = streams, grid.y = shares of a chunk's tokens. The first rows are older than the previous grid (write.h).
 template <typename S, Save kSave>
-__global__ void __launch_bounds__(32 * kWarps, 1)
+__global__ void __launch_bounds__(32 * kMaxWarps, 1)
     by_token_kernel(const __grid_constant__ Params p, const __grid_constant__ Deal deal) {
   extern __shared__ float4 shared[];
   const Dims& d = p.dims;
@@ -161,9 +160,14 @@ __global__ void __launch_bounds__(32 * kWarps, 1)
   device::RowStage stage(barrier, deal.engine);
   const Lane<S> v = lane_of<S, kSave>(p, chunk, tokens, members);
   const int own_tokens = (d.valid_tokens(p.step) - cta + deal.ctas - 1) / deal.ctas;
-  const Entries entries{p.record + chunk * n,   p.payload + chunk * n,
-                        p.position + chunk * n, p.window + chunk * window_count(n),
-                        own_tokens * d.writes,  d.writes};
+  const Entries entries{.records = p.record + chunk * n,
+                        .payload = p.payload + chunk * n,
+                        .position = p.position + chunk * n,
+                        .windows = p.window + chunk * window_count(n),
+                        .count = own_tokens * d.writes,
+                        .writes = d.writes,
+                        .valid = d.valid_tokens(p.step) * d.writes,
+                        .in_fours = n % 4 == 0};
   bool started = false, staged = false;
   const auto start = [&] {
     __syncthreads();  // the stage's barrier
@@ -173,11 +177,12 @@ __global__ void __launch_bounds__(32 * kWarps, 1)
                                 deal.ctas * d.head_dim, d.head_dim});
     started = true;
   };
+  int entry = warp + (static_cast<int>(threadIdx.x) & 31) * warps;
+  int position = entry_position(entries, deal, entry);
 #pragma unroll 1
   for (int first = warp; first < entries.count; first += 32 * warps) {
-    unsigned left = load_items(entries, deal, first, warps, items);
-    const unsigned firsts = left;
-    __syncwarp();
+    ItemRest rest;
+    unsigned left = load_items(entries, entry, position, items, rest);
     const Item* item = items + device::lowest_bit(left, 0);
     uint4 base[S::kVectors];
 #pragma unroll
@@ -187,19 +192,23 @@ __global__ void __launch_bounds__(32 * kWarps, 1)
       if (deal.ask && later != 0) ask(v, items[device::lowest_bit(later, 0)]);
     };
     ask_second();
-    complete_items(entries, firsts, items);
+    entry += 32 * warps;
+    position = entry_position(entries, deal, entry);
+    complete_items(rest, items);
     if (!started) start();
     if (left != 0) fetch_second(v, *item);
     while (left != 0) {
       left &= left - 1;
       const Item* next = items + device::lowest_bit(left, 0);
       ask_second();
+      if (!staged) stage.template wait<true>(), staged = true;
+      float sum[S::kVectors][S::kElements] = {};  // made while the row is on its way
+      const float decay = fold<S>(v, entries.records, *item, d.head_dim, sum);
+      if (left != 0) fetch_second(v, *next);
       const RowCoder coder = coder_of<S, kSave>(base);
       if ((threadIdx.x & 31) == 0) v.scales[item->ordinal] = coder.scale;
-      if (!staged) stage.template wait<true>(), staged = true;
-      write_row<S, kSave>(v, entries.records, *item, coder, v.row(*next), left != 0, base);
+      write_row<S, kSave>(v, *item, coder, decay, sum, v.row(*next), left != 0, base);
       item = next;
-      if (left != 0) fetch_second(v, *item);
     }
   }
   if (!started) start();
@@ -209,15 +218,15 @@ __global__ void __launch_bounds__(32 * kWarps, 1)
 // --- launchers -------------------------------------------------------------------------------------------------------
 
 std::size_t shared_bytes(const Params& p, int tokens) {
-  return sizeof(float) * static_cast<std::size_t>(tokens + kWarps) * static_cast<std::size_t>(p.dims.head_dim) + 16 +
-         sizeof(Item) * kWarps * 32;
+  return sizeof(float) * static_cast<std::size_t>(tokens + kMaxWarps) * static_cast<std::size_t>(p.dims.head_dim) + 16 +
+         sizeof(Item) * kMaxWarps * 32;
 }
 
 Deal deal_of(const Params& p, const Device& device) {
   const int places = std::max(1, device.multiprocessors / p.dims.streams);
   int tokens = device::ceil_div(p.dims.chunk, places);
   while (tokens > 1 && shared_bytes(p, tokens) > device.shared_memory_per_block) --tokens;
-  return {device::ceil_div(p.dims.chunk, tokens), tokens, tokens * p.dims.writes <= 32 * kWarps,
+  return {device::ceil_div(p.dims.chunk, tokens), tokens, tokens * p.dims.writes <= 32 * kMaxWarps,
           device.has_copy_engine()};
 }
 
@@ -240,7 +249,7 @@ device::LaunchShape shape_of(const Params& p, const LaunchContext& context) {
   const Deal deal = deal_of(p, context.device);
   const int asked = context.geometry.warps;
   return {.grid = dim3(static_cast<unsigned>(p.dims.streams), static_cast<unsigned>(deal.ctas)),
-          .threads = 32 * (asked > 0 ? std::min(asked, kWarps) : kWarps),
+          .threads = 32 * (asked > 0 ? std::min(asked, kMaxWarps) : kMaxWarps),
           .shared_bytes = shared_bytes(p, deal.tokens)};
 }
 

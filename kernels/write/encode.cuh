@@ -22,27 +22,52 @@ inline Save save_of(const Snapshot& snapshot) {
 
 inline constexpr std::uint32_t kInfinity = 0x7f800000u;
 
+/// Of two pairs of bf16 the larger magnitudes, with any sign; a NaN gives way or, with kFlagNan, wins.
+template <bool kFlagNan>
+__device__ __forceinline__ std::uint32_t larger_pair(std::uint32_t a, std::uint32_t b) {
+  std::uint32_t m;
+#if __CUDA_ARCH__ >= 860
+  if constexpr (kFlagNan)
+    asm("max.NaN.xorsign.abs.bf16x2 %0, %1, %2;" : "=r"(m) : "r"(a), "r"(b));
+  else
+    asm("max.xorsign.abs.bf16x2 %0, %1, %2;" : "=r"(m) : "r"(a), "r"(b));
+#else
+  a &= 0x7fff7fffu, b &= 0x7fff7fffu;
+  if constexpr (kFlagNan)
+    asm("max.NaN.bf16x2 %0, %1, %2;" : "=r"(m) : "r"(a), "r"(b));
+  else
+    asm("max.bf16x2 %0, %1, %2;" : "=r"(m) : "r"(a), "r"(b));
+#endif
+  return m;
+}
+
 /// Bits of the largest magnitude among the lane's columns; non-negative floats compare as their bits. NaNs are ignored
 /// (spec 2.5), or with kFlagNan make the result larger than kInfinity.
-template <typename T, bool kFlagNan>
-__device__ __forceinline__ std::uint32_t lane_amax(const uint4& raw) {
-  constexpr std::uint32_t kMagnitude = sizeof(T) == 2 ? 0x7fff7fffu : 0x7fffffffu;
-  const std::uint32_t a = raw.x & kMagnitude, b = raw.y & kMagnitude, c = raw.z & kMagnitude, d = raw.w & kMagnitude;
-  if constexpr (sizeof(T) == 4) {
-    if constexpr (kFlagNan) return max(max(a, b), max(c, d));
-    const float low = fmaxf(__uint_as_float(a), __uint_as_float(b));  // the other operand where one is NaN
-    return __float_as_uint(fmaxf(0.0f, fmaxf(low, fmaxf(__uint_as_float(c), __uint_as_float(d)))));
+template <typename T, bool kFlagNan, int kVectors>
+__device__ __forceinline__ std::uint32_t lane_amax(const uint4 (&raw)[kVectors]) {
+  std::uint32_t amax = 0, pair = 0;
+#pragma unroll
+  for (int k = 0; k < kVectors; ++k) {
+    const uint4& v = raw[k];
+    if constexpr (sizeof(T) == 2) {
+      const std::uint32_t both =
+          larger_pair<kFlagNan>(larger_pair<kFlagNan>(v.x, v.y), larger_pair<kFlagNan>(v.z, v.w));
+      pair = k == 0 ? both : larger_pair<kFlagNan>(pair, both);
+    } else {
+      const std::uint32_t a = v.x & 0x7fffffffu, b = v.y & 0x7fffffffu, c = v.z & 0x7fffffffu, d = v.w & 0x7fffffffu;
+      if constexpr (kFlagNan) {
+        amax = max(amax, max(max(a, b), max(c, d)));
+      } else {  // fmaxf: the other operand where one is NaN
+        const float low = fmaxf(__uint_as_float(a), __uint_as_float(b));
+        const float high = fmaxf(__uint_as_float(c), __uint_as_float(d));
+        amax = __float_as_uint(fmaxf(__uint_as_float(amax), fmaxf(low, high)));
+      }
+    }
   }
-  std::uint32_t m = 0;
-  if constexpr (kFlagNan)
-    asm("{ .reg .b32 t, u; max.NaN.bf16x2 t, %1, %2; max.NaN.bf16x2 u, %3, %4; max.NaN.bf16x2 %0, t, u; }"
-        : "=r"(m)
-        : "r"(a), "r"(b), "r"(c), "r"(d));
-  else
-    asm("{ .reg .b32 t, u; max.bf16x2 t, %1, %2; max.bf16x2 u, %3, %4; max.bf16x2 t, t, u; max.bf16x2 %0, t, %5; }"
-        : "=r"(m)
-        : "r"(a), "r"(b), "r"(c), "r"(d), "r"(0));
-  return max(m << 16, m & 0xffff0000u);
+  if constexpr (sizeof(T) == 4) return amax;
+  pair &= 0x7fff7fffu;
+  if constexpr (!kFlagNan) asm("max.bf16x2 %0, %0, %1;" : "+r"(pair) : "r"(0));  // zero where all are NaN
+  return max(pair << 16, pair & 0xffff0000u);
 }
 
 /// Row maxima over lane groups of kLanesUsed lanes: x[r] is the lane's maximum of row r; lane l gets its group's
@@ -138,12 +163,12 @@ template <typename S, Save kSave, int kRows, typename Row, typename Exchange>
 __device__ __forceinline__ RowCoder batch_coder(Row&& row, Exchange& exchange) {
   std::uint32_t amax[kRows];
 #pragma unroll
-  for (int r = 0; r < kRows; ++r) amax[r] = lane_amax<typename S::T, true>(row(r));
+  for (int r = 0; r < kRows; ++r) amax[r] = lane_amax<typename S::T, true>({row(r)});
   std::uint32_t largest = exchange(group_maxima<S::kLanes>(amax));
   const bool nan = __any_sync(~0u, largest > kInfinity);
   if (nan) [[unlikely]] {  // the maxima again, without the NaNs
 #pragma unroll
-    for (int r = 0; r < kRows; ++r) amax[r] = lane_amax<typename S::T, false>(row(r));
+    for (int r = 0; r < kRows; ++r) amax[r] = lane_amax<typename S::T, false>({row(r)});
     largest = exchange(group_maxima<S::kLanes>(amax));
   }
   return make_row_coder<kSave>(largest, !nan);

@@ -39,11 +39,11 @@ struct Groups {
   }
 };
 
-/// Writes the group that begins at position j, if any: fold, snapshot unless `saved`, new row.
-template <typename S, Save kSave, int kPart>
+/// Writes the group that begins at position j, if any: fold, snapshot unless `saved`, new row. kAlone: as of
+/// GroupBatch.
+template <typename S, Save kSave, int kPart, bool kAlone = true>
 __device__ __forceinline__ void write_group(const LaneView<S>& v, const ChunkRecords& chunk, const Groups<S, kPart>& at,
-                                            int j, int ordinal, const uint4& base, const RowCoder& coder,
-                                            bool saved = false) {
+                                            int j, int ordinal, const uint4& base, bool saved) {
   const Record record = at.record[j];
   const int width = at.first(j) ? v.width : 0;
   float x[S::kElements], sum[S::kElements], decay = record.c;
@@ -62,11 +62,15 @@ __device__ __forceinline__ void write_group(const LaneView<S>& v, const ChunkRec
     }
   }
   device::widen<typename S::T>(base, x);
-  if (kSave != Save::none && !saved)
-    save_columns<S, kSave>(row_at(v.saved, ordinal, v.saved_row_bytes), width, base, x, coder);
+  if constexpr (kSave == Save::raw || kSave == Save::bf16)
+    if (!saved) save_columns<S, kSave>(row_at(v.saved, ordinal, v.saved_row_bytes), width, base, x, {});
 #pragma unroll
   for (int e = 0; e < S::kElements; ++e) sum[e] = fma_rn(x[e], decay, sum[e]);
-  store_columns<S>(row_at(v.bank, at.slot[j], v.row_bytes), width, device::narrow<typename S::T>(sum));
+  typename S::T* row = row_at(v.bank, at.slot[j], v.row_bytes);
+  if (kAlone && S::kAligned && leaves_first(v.row_bytes))
+    store_columns<S, true>(row, width, device::narrow<typename S::T>(sum));
+  else
+    store_columns<S>(row, width, device::narrow<typename S::T>(sum));
 }
 
 /// Requests the base rows of all groups that begin here.
@@ -86,10 +90,10 @@ __device__ __forceinline__ void save_scales(const LaneView<S>& v, const Groups<S
 }
 
 /// The Batch (walk.cuh) of direct, direct2 and cluster. Rows are asked for a unit ahead, each as soon as its registers
-/// are free; not those of quantized rows, for whose maxima the registers are needed. While the token rows come, the
-/// first unit's rows are saved, or their maxima found (H200: default raw 478 us to 414, f32_128 raw 885 to 825,
-/// default fp8 472 to 437).
-/// kAlone: in a kernel of its own; in the fused one saving first and asking the L2 do not pay (docs/performance.md).
+/// are free. While the token rows come, the first unit's rows are saved (H200: default raw 478 us to 414, fp8 437 to
+/// 406, f32_128 raw 885 to 825); quantized ones always before they are needed for anything else.
+/// kAlone: in a kernel of its own; in the fused one saving raw rows first, asking the L2, and new rows that leave it
+/// first do not pay (docs/performance.md).
 template <typename S, Save kSave_, int kPart, typename Exchange = NoExchange, bool kAlone = true>
 struct GroupBatch {
   using Shape = S;
@@ -99,7 +103,6 @@ struct GroupBatch {
   static constexpr Ask kAsk =
       !kAlone ? Ask::never : (kSave == Save::raw && S::kColumns == 256 ? Ask::early : Ask::late);
   static constexpr bool kSavesFirst = kAlone && (kSave == Save::raw || kSave == Save::bf16);
-  static constexpr bool kAhead = !is_quantized(kSave);
   Exchange exchange{};
   uint4 base[kPart] = {};
   bool saved = false;  ///< the rows in `base` are
@@ -111,40 +114,61 @@ struct GroupBatch {
 #pragma unroll
     for (int j = 0; j < kPart; ++j) request(v, at, j);
   }
-  /// What can be done with the first work's rows while the token rows come.
-  __device__ __forceinline__ void meanwhile(const LaneView<S>& v, const Work& at) {
-    if constexpr (kSavesFirst) {
-      int ordinal = at.ordinal;
-#pragma unroll
-      for (int j = 0; j < kPart; ++j) {
-        ordinal += static_cast<int>((at.firsts >> j) & 1u);
-        float x[S::kElements];
-        device::widen<typename S::T>(base[j], x);
-        save_columns<S, kSave>(row_at(v.saved, ordinal, v.saved_row_bytes), at.first(j) ? v.width : 0, base[j], x, {});
-      }
-      saved = true;
-    }
+  __device__ __forceinline__ void save_row(const LaneView<S>& v, const Work& at, int j, int ordinal, const uint4& row,
+                                           const RowCoder& coder) const {
+    float x[S::kElements];
+    device::widen<typename S::T>(row, x);
+    save_columns<S, kSave>(row_at(v.saved, ordinal, v.saved_row_bytes), at.first(j) ? v.width : 0, row, x, coder);
   }
-  template <typename Ready>
-  __device__ __forceinline__ void operator()(const LaneView<S>& v, const ChunkRecords& chunk, const Work& at,
-                                             const Work& next, Ready& ready) {
-    RowCoder mine;
-    if constexpr (is_quantized(kSave)) {
-      mine = batch_coder<S, kSave, kPart>([&](int j) -> const uint4& { return base[j]; }, exchange);
-      save_scales(v, at, mine.scale);
-    }
-    ready();
+  /// Saves the rows in `base`; `mine`: their coders (batch_coder).
+  __device__ __forceinline__ void save(const LaneView<S>& v, const Work& at, const RowCoder& mine) {
+    if constexpr (is_quantized(kSave))
+      if (!mine.quick) [[unlikely]]
+        return save_in_turn(v, at, mine);
     int ordinal = at.ordinal;
 #pragma unroll
     for (int j = 0; j < kPart; ++j) {
       RowCoder coder;
       if constexpr (is_quantized(kSave)) coder = coder_of_lane(mine, j, kPart);
       ordinal += static_cast<int>((at.firsts >> j) & 1u);
-      write_group<S, kSave>(v, chunk, at, j, ordinal, base[j], coder, kSavesFirst && saved);
-      if constexpr (kAhead) request(v, next, j);
+      save_row(v, at, j, ordinal, base[j], coder);
+    }
+  }
+  /// The same with code for one row, through whose registers all pass in turn: a kernel that a launch of a few
+  /// microseconds runs but once had better be small (H200, default int4: 423 us with a copy for every row, 406 so).
+  __device__ __forceinline__ void save_in_turn(const LaneView<S>& v, const Work& at, const RowCoder& mine) {
+    int ordinal = at.ordinal;
+#pragma unroll 1
+    for (int j = 0; j < kPart; ++j) {
+      ordinal += static_cast<int>((at.firsts >> j) & 1u);
+      save_row(v, at, j, ordinal, base[0], coder_of_lane(mine, j, kPart));
+      const uint4 front = base[0];
+#pragma unroll
+      for (int i = 1; i < kPart; ++i) base[i - 1] = base[i];
+      base[kPart - 1] = front;
+    }
+  }
+  /// What can be done with the first work's rows while the token rows come.
+  __device__ __forceinline__ void meanwhile(const LaneView<S>& v, const Work& at) {
+    if constexpr (kSavesFirst) save(v, at, {}), saved = true;
+  }
+  template <typename Ready>
+  __device__ __forceinline__ void operator()(const LaneView<S>& v, const ChunkRecords& chunk, const Work& at,
+                                             const Work& next, Ready& ready) {
+    if constexpr (is_quantized(kSave)) {
+      const RowCoder mine = batch_coder<S, kSave, kPart>([&](int j) -> const uint4& { return base[j]; }, exchange);
+      save_scales(v, at, mine.scale);
+      save(v, at, mine);
+    }
+    ready();
+    int ordinal = at.ordinal;
+#pragma unroll
+    for (int j = 0; j < kPart; ++j) {
+      ordinal += static_cast<int>((at.firsts >> j) & 1u);
+      write_group<S, kSave, kPart, kAlone>(v, chunk, at, j, ordinal, base[j], kSavesFirst && saved);
+      request(v, next, j);
     }
     saved = false;
-    if constexpr (!kAhead) begin(v, next);
   }
 };
 

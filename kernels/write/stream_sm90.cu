@@ -56,7 +56,7 @@ struct StreamBatch {
     for (int j = 0; j < kDepth; ++j) {
       uint4 base{0, 0, 0, 0};  // the lane's own bytes again: cheaper than 32 registers
       if (at.first(j) && v.width > 0) base = load_shared(packed(j));
-      write_group<S, Save::none>(v, chunk, at, j, 0, base, RowCoder{});
+      write_group<S, Save::none>(v, chunk, at, j, 0, base, true);
     }
   }
 

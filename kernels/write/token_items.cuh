@@ -14,7 +14,7 @@ struct Deal {
 
 /// An entry that begins a group.
 struct Item {
-  Record record, second;  ///< of the group's first two members; second: only where there are two
+  Record record, second;  ///< of the group's first member; of its second, where there is one
   int position;           ///< of the first
   int ordinal;
   int token;  ///< of the first, among the CTA's
@@ -27,60 +27,66 @@ struct Entries {
   const std::uint32_t* payload;  ///< of the records
   const std::int32_t* position;
   const Window* windows;
-  int count;  ///< of the CTA
-  int writes;
+  int count;      ///< of the CTA
+  int writes;     ///< a token
+  int valid;      ///< positions of the chunk
+  bool in_fours;  ///< payloads may be read as vectors
 };
 
-/// 32 of a warp's entries, one a lane: first, first + warps, .. Returns the lanes whose entries begin groups.
-__device__ __forceinline__ unsigned load_items(const Entries& e, const Deal& deal, int first, int warps, Item* items) {
-  const int lane = static_cast<int>(threadIdx.x & 31), entry = first + lane * warps;
-  Item& mine = items[lane];
+/// Where the record of the CTA's entry lies; -1: there is no such entry.
+__device__ __forceinline__ int entry_position(const Entries& e, const Deal& deal, int entry) {
+  if (entry >= e.count) return -1;
+  const int token = entry / e.writes;
+  return __ldg(e.position + entry - token * e.writes + (static_cast<int>(blockIdx.y) + deal.ctas * token) * e.writes);
+}
+
+/// How many groups begin in `position`'s window before it.
+__device__ __forceinline__ int firsts_before(const Entries& e, int position) {
+  const int before = position & 31;
+  const std::uint32_t* window = e.payload + (position - before);
+  unsigned firsts = 0;
+  if (e.in_fours) {
+#pragma unroll
+    for (int i = 0; i < 32; i += 4) {
+      const uint4 v = i < before ? __ldg(reinterpret_cast<const uint4*>(window + i)) : uint4{0, 0, 0, 0};
+      firsts |= (v.x >> 31 | v.y >> 31 << 1 | v.z >> 31 << 2 | v.w >> 31 << 3) << i;
+    }
+  } else {
+#pragma unroll 1
+    for (int i = 0; i < before; ++i) firsts |= __ldg(window + i) >> 31 << i;
+  }
+  return __popc(firsts & device::bits_below(before));
+}
+
+/// What of an item comes with its record, but is wanted later.
+struct ItemRest {
+  uint4 second{0, 0, 0, 0};
+  int ordinal = 0;
+};
+
+/// 32 of a warp's entries, one a lane: the lane's is `entry`, its record lies at `position`. Returns the lanes whose
+/// entries begin groups. All loads hang on the position alone, so that one latency is waited for, not one after the
+/// other; the caller knows it a round ahead.
+__device__ __forceinline__ unsigned load_items(const Entries& e, int entry, int position, Item* items, ItemRest& rest) {
+  Item& mine = items[threadIdx.x & 31];
   uint4 bits{0, 0, 0, 0};
   __syncwarp();  // every lane is done with what lay here
-  if (entry < e.count) {
-    const int token = entry / e.writes;
-    mine.token = token;
-    mine.position =
-        __ldg(e.position + entry - token * e.writes + (static_cast<int>(blockIdx.y) + deal.ctas * token) * e.writes);
-    bits = device::load_stream(e.records + mine.position);
+  if (position >= 0) {
+    mine.position = position;
+    mine.token = entry / e.writes;
+    bits = device::load_stream(e.records + position);
+    if (position + 1 < e.valid) rest.second = device::load_stream(e.records + position + 1);
+    rest.ordinal = __ldg(&e.windows[position / 32].groups_before) + firsts_before(e, position);
     *reinterpret_cast<uint4*>(&mine.record) = bits;
   }
+  __syncwarp();
   return __ballot_sync(~0u, (bits.x & kFirst) != 0);
 }
 
-/// The rest of the items: second members and ordinals. A window in which every position begins a group needs no look at
-/// its records.
-__device__ __forceinline__ void complete_items(const Entries& e, unsigned firsts, Item* items) {
-  const int lane = static_cast<int>(threadIdx.x & 31);
-  Item& mine = items[lane];
-  bool mixed = false;
-  int position = 0, ordinal = 0;
-  if (((firsts >> lane) & 1u) != 0) {
-    position = mine.position;
-    if ((mine.record.payload & kLast) == 0)
-      *reinterpret_cast<uint4*>(&mine.second) = device::load_stream(e.records + position + 1);
-    ordinal = __ldg(&e.windows[position / 32].groups_before);
-    mixed = __ldg(&e.windows[position / 32 + 1].groups_before) != ordinal + 32;
-    if (!mixed) ordinal += position & 31;
-  }
-  const unsigned open = __ballot_sync(~0u, mixed);
-  constexpr int kTogether = 8;
-#pragma unroll 1
-  for (int base = 0; (open >> base) != 0; base += kTogether) {
-    bool earlier[kTogether];
-#pragma unroll
-    for (int i = 0; i < kTogether; ++i) {
-      const int at = __shfl_sync(~0u, position, base + i);
-      earlier[i] = lane < (at & 31) && (__ldg(&e.payload[(at & ~31) + lane]) & kFirst) != 0;
-    }
-#pragma unroll
-    for (int i = 0; i < kTogether; ++i) {
-      const int count = __popc(__ballot_sync(~0u, earlier[i]));
-      if (lane == base + i && mixed) ordinal += count;
-    }
-    if (base + kTogether >= 32) break;
-  }
-  mine.ordinal = ordinal;
+__device__ __forceinline__ void complete_items(const ItemRest& rest, Item* items) {
+  Item& mine = items[threadIdx.x & 31];
+  *reinterpret_cast<uint4*>(&mine.second) = rest.second;
+  mine.ordinal = rest.ordinal;
   __syncwarp();
 }
 

@@ -5,6 +5,7 @@
 // The CTA's slices of the token rows are staged once (row_stage.cuh). Device code only.
 #include "kernels/common/async_copy.cuh"
 #include "kernels/common/launch.h"
+#include "kernels/common/prefetch.cuh"
 #include "kernels/common/quads.cuh"
 #include "kernels/common/row_stage.cuh"
 #include "kernels/common/row_walk.h"
@@ -85,6 +86,8 @@ class RecordFeed {
   __device__ void reach(int position) {
     while (bounds_.stop == TileBounds::kUnknown && bounds_.next <= position) absorb();
   }
+  /// One past the last position whose record is readable, as far as positions are this warp's.
+  __device__ int known() const { return min(bounds_.next, bounds_.stop); }
   /// The kWalkUnit records of a reached unit that begins before stop(); those outside [first, stop) are kNotOurs.
   __device__ const uint4* unit(int position) const {
     return reinterpret_cast<const uint4*>(ring_ + static_cast<unsigned>(position) % kWalkRecords);
@@ -123,6 +126,12 @@ __device__ __forceinline__ T* row_at(T* base, int row, std::uint32_t row_bytes) 
   using Byte = std::conditional_t<std::is_const_v<T>, const std::uint8_t, std::uint8_t>;
   return reinterpret_cast<T*>(reinterpret_cast<Byte*>(base) +
                               static_cast<std::uint64_t>(static_cast<std::uint32_t>(row)) * row_bytes);
+}
+
+/// Keeps a sum of addresses in registers: it is otherwise taken apart and added again for every row.
+template <typename T>
+__device__ __forceinline__ void keep(T*& p) {
+  asm("" : "+l"(p));
 }
 
 /// Ordinal of the first group that begins at or after the tile's begin.
@@ -202,13 +211,14 @@ __device__ __forceinline__ void clear_ring(std::uint8_t* ring, int slots, int sl
   __syncwarp();
 }
 
-/// Brings a lane's `kBytes` of a row into its ring cell: whole and asynchronous where rows are made of whole quads
-/// (kVector; not for lanes past the slice), else `present` bytes in elements of kElement bytes, zeros after them.
+/// Where `on`, brings a lane's `kBytes` of a row into its ring cell: whole and asynchronous where rows are made of
+/// whole quads (kVector; not for lanes past the slice), else `present` bytes in elements of kElement bytes, zeros after
+/// them.
 template <bool kVector, int kBytes, int kElement>
-__device__ __forceinline__ void fill_cell(std::uint8_t* cell, const std::uint8_t* from, int present) {
+__device__ __forceinline__ void fill_cell(bool on, std::uint8_t* cell, const std::uint8_t* from, int present) {
   if constexpr (kVector) {
-    copy_async<kBytes>(cell, from);
-  } else {
+    copy_async_on<kBytes>(on && present > 0, cell, from);
+  } else if (on) {
     using Element = std::conditional_t<kElement == 4, std::uint32_t,
                                        std::conditional_t<kElement == 2, std::uint16_t, std::uint8_t>>;
 #pragma unroll
@@ -241,27 +251,26 @@ struct RowPieces {
     if (of_first || piece < static_cast<int>(second.bytes / 16))
       offset = (of_first ? first.offset : second.offset) + 16 * piece;
   }
-  __device__ __forceinline__ void copy(std::uint8_t* slot, int first_row, int second_row) const {
-    if (offset >= 0) copy_async<16>(slot + offset, row_at(base, of_first ? first_row : second_row, row_bytes));
+  __device__ __forceinline__ void copy(bool on, std::uint8_t* slot, int first_row, int second_row) const {
+    copy_async_on<16>(on && offset >= 0, slot + offset, row_at(base, of_first ? first_row : second_row, row_bytes));
   }
 };
 
-/// The walk itself. Body: issue(payload, slot index, ring slot) starts the copies of a group's rows into a ring slot;
-/// consume(records, ring slot) handles the unit whose rows lie in ring slots from that one on; kSharedCells: lanes read
-/// what other lanes copied. ready() is called by every thread of the CTA once the first rows are on their way; after it
-/// and a barrier the token rows are there.
+/// The walk itself. Body: issue(heads, ring slot) starts the copies of the rows of a unit's groups into ring slots from
+/// that one on; the heads are the records' payload and slot, and a group begins where the payload is FIRST.
+/// consume(records, ring slot) handles the unit whose rows lie there; kSharedCells: lanes read what other lanes copied.
+/// ready() is called by every thread of the CTA once the first rows are on their way; after it and a barrier the token
+/// rows are there.
 template <typename Body, typename Ready>
 __device__ __forceinline__ void walk_rows(Body& body, RecordFeed& feed, int units, Ready&& ready) {
   int ahead = feed.begin();
   const auto issue_unit = [&](int slot) {
     feed.reach(ahead);
     if (ahead < feed.stop()) {
-      const uint4* records = feed.unit(ahead);
+      uint2 heads[kWalkUnit];
 #pragma unroll
-      for (int i = 0; i < kWalkUnit; ++i) {
-        const auto head = *reinterpret_cast<const uint2*>(records + i);
-        if ((head.x & kFirst) != 0u) body.issue(head.x, static_cast<int>(head.y), slot + i);
-      }
+      for (int i = 0; i < kWalkUnit; ++i) heads[i] = *reinterpret_cast<const uint2*>(feed.unit(ahead) + i);
+      body.issue(heads, slot);
     }
     commit_copies();
     ahead += kWalkUnit;
@@ -278,6 +287,20 @@ __device__ __forceinline__ void walk_rows(Body& body, RecordFeed& feed, int unit
     issue_unit(slot);
     slot = (slot + kWalkUnit) & (units * kWalkUnit - 1);
   }
+}
+
+/// Asks the L2 for the rows of the groups that begin at the next positions from `from` on, a lane a group, by
+/// body.ask(head, groups before it). For the time before the wait for the previous grid: rows that it may still write
+/// are right in L2 all the same.
+template <typename Body>
+__device__ __forceinline__ void ask_rows(const Body& body, const RecordFeed& feed, int from, int lane) {
+  constexpr int kAsked = 8;  // what the ring usually takes; H200, read_grad at default 508 us, with 16 552
+  const int position = from + lane;
+  uint2 head = {0, 0};
+  if (lane < kAsked && position < feed.known()) head = *reinterpret_cast<const uint2*>(feed.unit(position));
+  const bool first = (head.x & kFirst) != 0u;
+  const unsigned firsts = __ballot_sync(0xffffffffu, first);
+  if (first) body.ask(head, __popc(firsts & bits_below(lane)));
 }
 
 /// Zeroes the padding entries of this CTA's (chunk, slice) of one plane array [slices, N, n].

@@ -134,14 +134,24 @@ __device__ __forceinline__ void keep(T*& p) {
   asm("" : "+l"(p));
 }
 
-/// Ordinal of the first group that begins at or after the tile's begin.
-__device__ __forceinline__ int first_ordinal(const Record* records, const Window* windows, const WalkPlace& place) {
-  if (place.begin >= place.end) return 0;
-  const int window = place.begin / 32;
-  const bool first =
-      32 * window + place.lane < place.begin && (records[32 * window + place.lane].payload & kFirst) != 0u;
-  return windows[window].groups_before + __popc(__ballot_sync(0xffffffffu, first));
-}
+/// Ordinal of the first group that begins at or after the tile's begin. Its loads leave where it is made, and are
+/// waited for in value(): other loads go between.
+class FirstOrdinal {
+ public:
+  __device__ FirstOrdinal(const Record* records, const Window* windows, const WalkPlace& place) {
+    if (place.begin >= place.end) return;
+    const int window = place.begin / 32;
+    before_ = windows[window].groups_before;
+    if (32 * window + place.lane < place.begin) payload_ = records[32 * window + place.lane].payload;
+  }
+  __device__ __forceinline__ int value() const {
+    return before_ + __popc(__ballot_sync(0xffffffffu, (payload_ & kFirst) != 0u));
+  }
+
+ private:
+  int before_ = 0;
+  std::uint32_t payload_ = 0;
+};
 
 /// The CTA's slices of `tokens` token rows. `rows`: [chunk, D].
 __device__ __forceinline__ RowBlock token_block(const float* rows, int tokens, int head_dim, const WalkPlace& place,
@@ -306,6 +316,7 @@ __device__ __forceinline__ void ask_rows(const Body& body, const RecordFeed& fee
 /// Zeroes the padding entries of this CTA's (chunk, slice) of one plane array [slices, N, n].
 __device__ __forceinline__ void clear_padding(float* plane_chunk, int valid, int positions, const WalkPlace& place,
                                               const WalkShape& shape) {
+  if (valid == positions) return;
   const int threads = static_cast<int>(blockDim.x) / place.group;
   const int thread = place.group == 1 ? static_cast<int>(threadIdx.x) : place.rank * kLanes + place.lane;
   for (int e = valid + place.part * threads + thread; e < positions; e += shape.parts * threads) plane_chunk[e] = 0.0f;

@@ -113,8 +113,8 @@ inline std::size_t walk_shared_bytes(const WalkShape& shape, const WalkNeeds& ne
 
 /// Slices that a CTA had better walk together where a slice's edges cut sectors of 32 bytes: the neighbour finds the
 /// other half of a sector in L1 or in L2. `wide960` on an H200 with one slice, two and four: undo 3,272, 3,114 and
-/// 3,014 us, read_grad 2,280, 2,177 and 2,264 us. Slices of whole sectors gained nothing (`flag64` with four: undo
-/// 5,245 us against 5,270, read_grad 3,699 against 3,616).
+/// 3,014 us, read_grad 2,280, 2,177 and 2,264 us (pairs, where they fit, do better). Slices of whole sectors gained
+/// nothing (`flag64` with four: undo 5,245 us against 5,270, read_grad 3,699 against 3,616).
 constexpr int walk_group(int slice_bytes, int best) { return slice_bytes % 32 == 0 ? 1 : best; }
 
 /// A slice of bf16 columns [.., width) of rows of `head_dim` that is made of 16-byte pieces.

@@ -1,7 +1,7 @@
 #pragma once
-// The row walk by pairs of neighbouring slices, for rows of bf16: half a warp a slice, lane l of 16 holding columns 8l ..
-// 8l+7. A warp then copies and stores runs of two slices in vectors of 16 bytes, with fewer instructions for each. Lanes
-// past the slice (the last of 16 for 120 columns) have cells of zeros. Device code only.
+// The row walk by pairs of neighbouring slices, for rows of bf16: half a warp a slice, lane l of 16 holding columns 8l
+// .. 8l+7. A warp then copies and stores runs of two slices in vectors of 16 bytes, with fewer instructions for each.
+// Lanes past the slice (the last of 16 for 120 columns) have cells of zeros. Device code only.
 #include "kernels/common/row_walk.cuh"
 
 namespace sdm::device {
@@ -28,9 +28,10 @@ __device__ __forceinline__ void for_columns(Body&& body) {
     for (int j = 0; j < 4; ++j) body(q, j);
 }
 
+/// Where a lane stands in a pair.
 struct PairPlace {
-  int half;     ///< the slice of the pair
-  int column;   ///< the lane's first, from the begin of the pair; where outside, the cells behind the pair's last column
+  int half;    ///< the slice of the pair
+  int column;  ///< the lane's first, from the begin of the pair; where outside, the cells behind the pair's last column
   int columns;  ///< of the pair
   bool inside;
 
@@ -56,7 +57,7 @@ class PairTokens {
     const std::uint8_t* row = columns_ + static_cast<std::uint32_t>(token) * row_bytes_;
     const uint4 a = *reinterpret_cast<const uint4*>(row + first_);
     const uint4 b = *reinterpret_cast<const uint4*>(row + second_);
-    const auto select = [&](const uint4& one, const uint4& other, float (&out)[4]) {
+    const auto select = [&](const uint4& one, const uint4& other, float(&out)[4]) {
       widen_quad(uint4{swapped_ ? other.x : one.x, swapped_ ? other.y : one.y, swapped_ ? other.z : one.z,
                        swapped_ ? other.w : one.w},
                  out);
@@ -74,7 +75,8 @@ class PairTokens {
 
 /// A lane's cells of the ring: per slot the pair's columns of one row and, kSection further, of the other. A row begins
 /// where its global address lies in a line of 128 bytes: a copy asks for every sector that its lanes share in global,
-/// but not in shared memory, twice (H200, undo at wide960: 22.7 sectors for each run of 15, 2,744 us in place of 2,638).
+/// but not in shared memory, twice (H200, undo at wide960: 22.7 sectors for each run of 15, 2,744 us in place of
+/// 2,638).
 class PairRing {
  public:
   static constexpr int kSection = 16 * kLanes, kSlot = 2 * kSection;

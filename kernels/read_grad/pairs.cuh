@@ -67,8 +67,7 @@ class ReadPairs {
  private:
   /// ReadLanes::fold_unit, with the partials of a dot's two quads apart.
   template <bool kSingles>
-  __device__ __forceinline__ void fold_unit(const Record (&record)[kWalkUnit], int slot,
-                                            float (&dots)[2 * kWalkUnit]) {
+  __device__ __forceinline__ void fold_unit(const Record (&record)[kWalkUnit], int slot, float (&dots)[2 * kWalkUnit]) {
 #pragma unroll
     for (int i = 0; i < kWalkUnit; ++i) {
       device::PairColumns x;

@@ -63,8 +63,7 @@ class UndoPairs {
   /// UndoLanes::fold_unit. Cells are read one after the other: all at once, undo at wide960 took 2,781 us in place of
   /// 2,638.
   template <bool kSingles>
-  __device__ __forceinline__ void fold_unit(const Record (&record)[kWalkUnit], int slot,
-                                            float (&dots)[2 * kWalkUnit]) {
+  __device__ __forceinline__ void fold_unit(const Record (&record)[kWalkUnit], int slot, float (&dots)[2 * kWalkUnit]) {
 #pragma unroll
     for (int i = 0; i < kWalkUnit; ++i) {
       PairColumns x;

@@ -16,6 +16,25 @@ __device__ __forceinline__ void copy_async(void* shared, const void* global) {
     asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(target), "l"(global), "n"(kBytes) : "memory");
 }
 
+/// copy_async() where `on`, as a predicate: no branch comes between the copies of several rows.
+template <int kBytes>
+__device__ __forceinline__ void copy_async_on(bool on, void* shared, const void* global) {
+  static_assert(kBytes == 4 || kBytes == 8 || kBytes == 16);
+  const auto target = static_cast<std::uint32_t>(__cvta_generic_to_shared(shared));
+  if constexpr (kBytes == 16)
+    asm volatile(
+        "{\n .reg .pred on;\n setp.ne.u32 on, %2, 0;\n"
+        " @on cp.async.cg.shared.global [%0], [%1], 16;\n}" ::"r"(target),
+        "l"(global), "r"(static_cast<unsigned>(on))
+        : "memory");
+  else
+    asm volatile(
+        "{\n .reg .pred on;\n setp.ne.u32 on, %2, 0;\n"
+        " @on cp.async.ca.shared.global [%0], [%1], %3;\n}" ::"r"(target),
+        "l"(global), "r"(static_cast<unsigned>(on)), "n"(kBytes)
+        : "memory");
+}
+
 /// Copies the first `present` (1 .. 4) bytes of an aligned word and fills the rest with zeros.
 __device__ __forceinline__ void copy_async_part(void* shared, const void* global, int present) {
   const auto target = static_cast<std::uint32_t>(__cvta_generic_to_shared(shared));
@@ -39,13 +58,14 @@ __device__ __forceinline__ void wait_copies_but() {
 /// Waits until at most `pending` (0 .. 8, the same in all threads of a warp) of this thread's newest groups are on
 /// their way. The instruction wants a constant; a smaller one than asked for would only wait longer.
 __device__ __forceinline__ void wait_copies_but(int pending) {
+  if (pending == 1) return wait_copies_but<1>();  // the usual ring
+  asm("" : "+r"(pending));                        // keeps it out of the switch, which begins with an indirect jump
   switch (pending) {
     case 8: return wait_copies_but<8>();
     case 7: return wait_copies_but<7>();
     case 4: return wait_copies_but<4>();
     case 3: return wait_copies_but<3>();
     case 2: return wait_copies_but<2>();
-    case 1: return wait_copies_but<1>();
     default: return wait_copies_but<0>();
   }
 }

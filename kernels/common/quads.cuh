@@ -80,13 +80,14 @@ enum class Tree { near_first, far_first };  ///< distances 1, 2, 4, 8, 16 or 16,
 /// holds several values, a step gives half of them to the partner lane and takes the partner's share of the other half,
 /// so that 8 trees cost 9 shuffles, not 40. Addition commutes, so the bits are those of the plain tree. A lane gets the
 /// sum of value summed_value<kCount, kTree>(lane). Overwrites `value`.
-template <int kCount, Tree kTree>
+/// kSteps: trees over 2^kSteps lanes. kKept: a lane keeps the sums of so many neighbouring values, value[0 ..].
+template <int kCount, Tree kTree, int kSteps = 5, int kKept = 1>
 __device__ __forceinline__ float transposed_sum(float (&value)[kCount], int lane) {
 #pragma unroll
-  for (int step = 0; step < 5; ++step) {
-    const int distance = kTree == Tree::near_first ? 1 << step : 16 >> step;
+  for (int step = 0; step < kSteps; ++step) {
+    const int distance = kTree == Tree::near_first ? 1 << step : (1 << (kSteps - 1)) >> step;
     const int half = kCount >> (step + 1);
-    if (half > 0) {
+    if (half >= kKept) {
       const bool upper = (lane & distance) != 0;
 #pragma unroll
       for (int j = 0; j < half; ++j) {
@@ -95,18 +96,20 @@ __device__ __forceinline__ float transposed_sum(float (&value)[kCount], int lane
         value[j] = keep + __shfl_xor_sync(0xffffffffu, give, distance);
       }
     } else {
-      value[0] += __shfl_xor_sync(0xffffffffu, value[0], distance);
+#pragma unroll
+      for (int j = 0; j < kKept; ++j) value[j] += __shfl_xor_sync(0xffffffffu, value[j], distance);
     }
   }
   return value[0];
 }
 
-template <int kCount, Tree kTree>
+/// With kKept, the first of those that the lane keeps.
+template <int kCount, Tree kTree, int kSteps = 5, int kKept = 1>
 __device__ __forceinline__ int summed_value(int lane) {
   int index = 0;
 #pragma unroll
-  for (int step = 0; step < 5; ++step) {
-    const int distance = kTree == Tree::near_first ? 1 << step : 16 >> step;
+  for (int step = 0; step < kSteps && (kCount >> (step + 1)) >= kKept; ++step) {
+    const int distance = kTree == Tree::near_first ? 1 << step : (1 << (kSteps - 1)) >> step;
     if ((lane & distance) != 0) index += kCount >> (step + 1);
   }
   return index;

@@ -5,41 +5,16 @@
 // The CTA's slices of the token rows are staged once (row_stage.cuh). Device code only.
 #include "kernels/common/async_copy.cuh"
 #include "kernels/common/launch.h"
+#include "kernels/common/prefetch.cuh"
 #include "kernels/common/quads.cuh"
 #include "kernels/common/row_stage.cuh"
-#include "kernels/common/row_walk.h"
+#include "kernels/common/walk_records.cuh"
 
 namespace sdm::device {
 
 /// Threads of a CTA at most; one CTA per multiprocessor. Element accesses (kVector false) want more registers.
 template <bool kVector>
 inline constexpr int kWalkThreads = kLanes* walk_warps(kVector);
-
-/// The part of the work that this warp does.
-struct WalkPlace {
-  int lane, warp, part, slice;
-  int group;     ///< slices of the CTA; neighbouring warps walk neighbouring ones
-  int in_group;  ///< slice among the CTA's
-  int rank;      ///< of the warp among those of its slice
-  std::int64_t chunk;
-  int begin, end;  ///< tile, clamped to the valid positions
-
-  __device__ WalkPlace(const Dims& dims, int step, int valid, const WalkShape& shape, int group_)
-      : WalkPlace(std::int64_t{step} * dims.streams, static_cast<int>(blockIdx.x), valid, shape, group_) {}
-  /// `block`: counts over (stream, slice group, part) from the stream of chunk `first_chunk` on. `group_`: the shape's;
-  /// a kernel that never groups leaves it a constant.
-  __device__ WalkPlace(std::int64_t first_chunk, int block, int valid, const WalkShape& shape, int group_ = 1)
-      : group(group_) {
-    lane = static_cast<int>(threadIdx.x) % kLanes;
-    warp = static_cast<int>(threadIdx.x) / kLanes;
-    part = block % shape.parts;
-    in_group = warp % group, rank = warp / group;
-    slice = block / shape.parts % (shape.slices / group) * group + in_group;
-    chunk = first_chunk + block / shape.parts / (shape.slices / group);
-    begin = min((part * (shape.warps / group) + rank) * shape.tile, valid);
-    end = min(begin + shape.tile, valid);
-  }
-};
 
 /// A CTA's shared memory, see walk_shared_bytes.
 struct WalkMemory {
@@ -63,60 +38,6 @@ struct WalkMemory {
   }
 };
 
-/// Marks a position of a unit that belongs to another tile: no FIRST, no LAST, token 0, no dot to store.
-inline constexpr std::uint32_t kNotOurs = kInvalid;
-
-/// The records of a warp's tile, streamed through shared memory one block of 32 ahead. Units begin at multiples of
-/// kWalkUnit, as tiles do, so that no unit straddles two blocks. All calls are made by the whole warp.
-class RecordFeed {
- public:
-  __device__ RecordFeed(const Record* chunk_records, Record* ring, const WalkPlace& place, int valid)
-      : records_(chunk_records), ring_(ring), lane_(place.lane), bounds_(place.begin, place.end, valid) {
-    if (bounds_.stop == TileBounds::kUnknown) fetch();
-    while (bounds_.first == TileBounds::kUnknown) absorb();
-  }
-  /// The first unit.
-  __device__ int begin() const { return bounds_.first & ~(kWalkUnit - 1); }
-  /// One past the last position; unknown (huge) until its record was reached.
-  __device__ int stop() const { return bounds_.stop; }
-
-  /// Makes the records of the unit at `position` readable. At most kWalkRecords - 32 positions may lie between the
-  /// oldest record still in use and the unit's end.
-  __device__ void reach(int position) {
-    while (bounds_.stop == TileBounds::kUnknown && bounds_.next <= position) absorb();
-  }
-  /// The kWalkUnit records of a reached unit that begins before stop(); those outside [first, stop) are kNotOurs.
-  __device__ const uint4* unit(int position) const {
-    return reinterpret_cast<const uint4*>(ring_ + static_cast<unsigned>(position) % kWalkRecords);
-  }
-
- private:
-  __device__ void fetch() {
-    const int position = bounds_.next + lane_;
-    ahead_ = position < bounds_.valid ? load_stream(records_ + position) : uint4{0, 0, 0, 0};
-  }
-  __device__ void absorb() {
-    const int position = bounds_.next + lane_;
-    uint4 record = ahead_;
-    bounds_.take_block(__ballot_sync(0xffffffffu, (record.x & kFirst) != 0u));
-    if (position < bounds_.first || position >= bounds_.stop) record.x = kNotOurs;
-    __syncwarp();  // every lane is done with the records that this block replaces
-    reinterpret_cast<uint4*>(ring_)[static_cast<unsigned>(position) % kWalkRecords] = record;
-    __syncwarp();
-    if (bounds_.stop == TileBounds::kUnknown) fetch();
-  }
-
-  const Record* records_;
-  Record* ring_;
-  int lane_;
-  TileBounds bounds_;
-  uint4 ahead_ = {0, 0, 0, 0};
-};
-
-__device__ __forceinline__ Record record_of(const uint4& raw) {
-  return {raw.x, static_cast<std::int32_t>(raw.y), __uint_as_float(raw.z), __uint_as_float(raw.w)};
-}
-
 /// Row `row` (not negative) of rows `row_bytes` apart: one 32 x 32 -> 64 bit multiply-add.
 template <typename T>
 __device__ __forceinline__ T* row_at(T* base, int row, std::uint32_t row_bytes) {
@@ -125,13 +46,10 @@ __device__ __forceinline__ T* row_at(T* base, int row, std::uint32_t row_bytes) 
                               static_cast<std::uint64_t>(static_cast<std::uint32_t>(row)) * row_bytes);
 }
 
-/// Ordinal of the first group that begins at or after the tile's begin.
-__device__ __forceinline__ int first_ordinal(const Record* records, const Window* windows, const WalkPlace& place) {
-  if (place.begin >= place.end) return 0;
-  const int window = place.begin / 32;
-  const bool first =
-      32 * window + place.lane < place.begin && (records[32 * window + place.lane].payload & kFirst) != 0u;
-  return windows[window].groups_before + __popc(__ballot_sync(0xffffffffu, first));
+/// Keeps a sum of addresses in registers: it is otherwise taken apart and added again for every row.
+template <typename T>
+__device__ __forceinline__ void keep(T*& p) {
+  asm("" : "+l"(p));
 }
 
 /// The CTA's slices of `tokens` token rows. `rows`: [chunk, D].
@@ -202,13 +120,14 @@ __device__ __forceinline__ void clear_ring(std::uint8_t* ring, int slots, int sl
   __syncwarp();
 }
 
-/// Brings a lane's `kBytes` of a row into its ring cell: whole and asynchronous where rows are made of whole quads
-/// (kVector; not for lanes past the slice), else `present` bytes in elements of kElement bytes, zeros after them.
+/// Where `on`, brings a lane's `kBytes` of a row into its ring cell: whole and asynchronous where rows are made of
+/// whole quads (kVector; not for lanes past the slice), else `present` bytes in elements of kElement bytes, zeros after
+/// them.
 template <bool kVector, int kBytes, int kElement>
-__device__ __forceinline__ void fill_cell(std::uint8_t* cell, const std::uint8_t* from, int present) {
+__device__ __forceinline__ void fill_cell(bool on, std::uint8_t* cell, const std::uint8_t* from, int present) {
   if constexpr (kVector) {
-    copy_async<kBytes>(cell, from);
-  } else {
+    copy_async_on<kBytes>(on && present > 0, cell, from);
+  } else if (on) {
     using Element = std::conditional_t<kElement == 4, std::uint32_t,
                                        std::conditional_t<kElement == 2, std::uint16_t, std::uint8_t>>;
 #pragma unroll
@@ -241,27 +160,26 @@ struct RowPieces {
     if (of_first || piece < static_cast<int>(second.bytes / 16))
       offset = (of_first ? first.offset : second.offset) + 16 * piece;
   }
-  __device__ __forceinline__ void copy(std::uint8_t* slot, int first_row, int second_row) const {
-    if (offset >= 0) copy_async<16>(slot + offset, row_at(base, of_first ? first_row : second_row, row_bytes));
+  __device__ __forceinline__ void copy(bool on, std::uint8_t* slot, int first_row, int second_row) const {
+    copy_async_on<16>(on && offset >= 0, slot + offset, row_at(base, of_first ? first_row : second_row, row_bytes));
   }
 };
 
-/// The walk itself. Body: issue(payload, slot index, ring slot) starts the copies of a group's rows into a ring slot;
-/// consume(records, ring slot) handles the unit whose rows lie in ring slots from that one on; kSharedCells: lanes read
-/// what other lanes copied. ready() is called by every thread of the CTA once the first rows are on their way; after it
-/// and a barrier the token rows are there.
+/// The walk itself. Body: issue(heads, ring slot) starts the copies of the rows of a unit's groups into ring slots from
+/// that one on; the heads are the records' payload and slot, and a group begins where the payload is FIRST.
+/// consume(records, ring slot) handles the unit whose rows lie there; kSharedCells: lanes read what other lanes copied.
+/// ready() is called by every thread of the CTA once the first rows are on their way; after it and a barrier the token
+/// rows are there.
 template <typename Body, typename Ready>
 __device__ __forceinline__ void walk_rows(Body& body, RecordFeed& feed, int units, Ready&& ready) {
   int ahead = feed.begin();
   const auto issue_unit = [&](int slot) {
     feed.reach(ahead);
     if (ahead < feed.stop()) {
-      const uint4* records = feed.unit(ahead);
+      uint2 heads[kWalkUnit];
 #pragma unroll
-      for (int i = 0; i < kWalkUnit; ++i) {
-        const auto head = *reinterpret_cast<const uint2*>(records + i);
-        if ((head.x & kFirst) != 0u) body.issue(head.x, static_cast<int>(head.y), slot + i);
-      }
+      for (int i = 0; i < kWalkUnit; ++i) heads[i] = *reinterpret_cast<const uint2*>(feed.unit(ahead) + i);
+      body.issue(heads, slot);
     }
     commit_copies();
     ahead += kWalkUnit;
@@ -280,9 +198,24 @@ __device__ __forceinline__ void walk_rows(Body& body, RecordFeed& feed, int unit
   }
 }
 
+/// Asks the L2 for the rows of the groups that begin at the next positions from `from` on, a lane a group, by
+/// body.ask(head, groups before it). For the time before the wait for the previous grid: rows that it may still write
+/// are right in L2 all the same.
+template <typename Body>
+__device__ __forceinline__ void ask_rows(const Body& body, const RecordFeed& feed, int from, int lane) {
+  constexpr int kAsked = 8;  // what the ring usually takes; H200, read_grad at default 508 us, with 16 552
+  const int position = from + lane;
+  uint2 head = {0, 0};
+  if (lane < kAsked && position < feed.known()) head = *reinterpret_cast<const uint2*>(feed.unit(position));
+  const bool first = (head.x & kFirst) != 0u;
+  const unsigned firsts = __ballot_sync(0xffffffffu, first);
+  if (first) body.ask(head, __popc(firsts & bits_below(lane)));
+}
+
 /// Zeroes the padding entries of this CTA's (chunk, slice) of one plane array [slices, N, n].
 __device__ __forceinline__ void clear_padding(float* plane_chunk, int valid, int positions, const WalkPlace& place,
                                               const WalkShape& shape) {
+  if (valid == positions) return;
   const int threads = static_cast<int>(blockDim.x) / place.group;
   const int thread = place.group == 1 ? static_cast<int>(threadIdx.x) : place.rank * kLanes + place.lane;
   for (int e = valid + place.part * threads + thread; e < positions; e += shape.parts * threads) plane_chunk[e] = 0.0f;

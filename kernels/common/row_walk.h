@@ -73,6 +73,8 @@ struct WalkShape {
   bool staged = true;   ///< token rows in shared memory; else read through L1
   bool engine = false;  ///< the copy engine brings them
   bool pieces = false;  ///< the two rows of a group come in pieces of 16 bytes, not in a lane's quads
+  bool pairs = false;   ///< what counts as a slice here are two (slice_pairs.cuh)
+  bool asks = false;    ///< ask the L2 for rows before the wait for the previous grid
   std::size_t shared_bytes = 0;
 
   int slice_groups() const { return slices / group; }
@@ -89,6 +91,7 @@ struct WalkNeeds {
   int most_warps;
   int group = 1;            ///< slices that a CTA had better walk together
   bool pieces_fit = false;  ///< both rows of a group are of bf16, their slices made of 16-byte pieces
+  bool pairs_fit = false;   ///< the same, and slices are equal and even in number
 };
 
 /// Per-CTA shared memory: token rows, a quad of zeros, 16 bytes for the barrier of the token rows' stage, one float per
@@ -110,12 +113,16 @@ inline std::size_t walk_shared_bytes(const WalkShape& shape, const WalkNeeds& ne
 
 /// Slices that a CTA had better walk together where a slice's edges cut sectors of 32 bytes: the neighbour finds the
 /// other half of a sector in L1 or in L2. `wide960` on an H200 with one slice, two and four: undo 3,272, 3,114 and
-/// 3,014 us, read_grad 2,280, 2,177 and 2,264 us. Slices of whole sectors gained nothing (`flag64` with four: undo
-/// 5,245 us against 5,270, read_grad 3,699 against 3,616).
+/// 3,014 us, read_grad 2,280, 2,177 and 2,264 us (pairs, where they fit, do better). Slices of whole sectors gained
+/// nothing (`flag64` with four: undo 5,245 us against 5,270, read_grad 3,699 against 3,616).
 constexpr int walk_group(int slice_bytes, int best) { return slice_bytes % 32 == 0 ? 1 : best; }
 
 /// A slice of bf16 columns [.., width) of rows of `head_dim` that is made of 16-byte pieces.
 constexpr bool made_of_pieces(int head_dim, int width) { return head_dim % 8 == 0 && width % 8 == 0; }
+/// The same for pairs of slices.
+constexpr bool made_of_pairs(int head_dim, int width) { return width % 8 == 0 && head_dim % (2 * width) == 0; }
+/// Rows of a pair begin anywhere in a line of so many bytes: the shared memory of a CTA has as many more.
+inline constexpr int kPairPhase = 128;
 
 /// Whether rows had better come in pieces of 16 bytes: copies of a lane's quad of bf16, 8 bytes, pass through L1 and
 /// hold lines of it until they arrive. Where shared memory leaves L1 less than the rows in flight (`flagship`), pieces
@@ -180,7 +187,7 @@ inline int choose_parts(const WalkShape& shape, const WalkNeeds& needs, int mult
 /// of 1024 positions, 8.7 ms with 64 and 9.0 ms with 256; read_grad 6.9, 6.4 and 6.0 ms.
 inline constexpr int kLongestTile = 128;
 
-inline WalkShape choose_walk(const WalkNeeds& needs, const LaunchContext& context) {
+inline WalkShape choose_walk_of_slices(const WalkNeeds& needs, const LaunchContext& context) {
   WalkShape shape{.slices = needs.slices, .stride = needs.stride, .engine = context.device.has_copy_engine()};
   choose_ring(shape, needs, context);
   shape.pieces = needs.pieces_fit && shape.group == 1 && pieces_pay(shape, needs.slot_bytes, context.device);
@@ -196,13 +203,32 @@ inline WalkShape choose_walk(const WalkNeeds& needs, const LaunchContext& contex
       shape.parts = (needs.valid + shape.tile * shape.tiles() - 1) / (shape.tile * shape.tiles());
     }
   }
+  // CTAs past the first wave would only send their requests twice.
+  shape.asks =
+      context.dependent_launch && needs.streams * shape.slice_groups() * shape.parts <= context.device.multiprocessors;
   return shape;
+}
+
+/// Pairs of slices, where their token rows fit beside as many rows in flight as single slices have: each row in flight
+/// is then twice as wide.
+inline WalkShape choose_walk(const WalkNeeds& needs, const LaunchContext& context) {
+  const WalkShape single = choose_walk_of_slices(needs, context);
+  if (!needs.pairs_fit) return single;
+  WalkNeeds two = needs;
+  two.slices /= 2, two.stride *= 2, two.slot_bytes *= 2, two.group = 1;
+  WalkShape pairs = choose_walk_of_slices(two, context);
+  pairs.shared_bytes += kPairPhase, pairs.pairs = true, pairs.pieces = false;
+  const bool fits = pairs.staged && pairs.shared_bytes <= context.device.shared_memory_per_block;
+  return fits && pairs.warps == single.warps && pairs.units == single.units ? pairs : single;
 }
 
 inline std::string describe(const WalkShape& shape) {
   return "tiles of " + std::to_string(shape.tile) + " positions, " + std::to_string(shape.warps) + " warps, " +
          std::to_string(shape.units * kWalkUnit) + " rows in flight per warp, " + std::to_string(shape.parts) +
-         " CTAs per stream and " + (shape.group > 1 ? std::to_string(shape.group) + " slices" : "slice") +
+         " CTAs per stream and " +
+         (shape.pairs       ? "pair of slices"
+          : shape.group > 1 ? std::to_string(shape.group) + " slices"
+                            : "slice") +
          ", token rows " +
          (!shape.staged  ? "through L1"
           : shape.engine ? "in shared memory by the copy engine"

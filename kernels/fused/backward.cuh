@@ -112,15 +112,15 @@ __device__ __forceinline__ void undo_phase(const BackwardArgs& a, const Team& te
     const device::WalkPlace place(first_chunk, item, valid, shape);
     const device::WalkMemory shared(memory, shape, d.chunk, Lanes::kSlotBytes, place);
     const Record* records = p.record + place.chunk * positions;
+    const device::FirstOrdinal ordinal(records, p.window + place.chunk * window_count(positions), place);
     device::RecordFeed feed(records, shared.records, place, valid);
-    const int ordinal = device::first_ordinal(records, p.window + place.chunk * window_count(positions), place);
     for (int token = static_cast<int>(threadIdx.x); token < tokens_here; token += kThreads)
       shared.beta[token] = p.beta[place.chunk * d.chunk + token];
     wait();
     const ColumnSlice slice = undo_slice(d.head_dim, place.slice);
     const float* d_dva = p.d_dva + place.chunk * d.chunk * d.head_dim;
     if (shape.staged) device::copy_rows(device::token_block(d_dva, tokens_here, d.head_dim, place, shared, shape));
-    Lanes lanes(p, place, slice, ordinal, {d_dva, d.head_dim, slice, place, shared, shape}, shared, shape.units);
+    Lanes lanes(p, place, slice, ordinal.value(), d_dva, shared, shape);
     device::walk_rows(lanes, feed, shape.units, [&] { device::wait_copies_but(shape.units); });  // token rows
     const std::int64_t plane = (place.slice * d.chunks() + place.chunk) * positions;
     device::clear_padding(p.d_kw_planes + plane, valid, positions, place, shape);
@@ -147,7 +147,7 @@ __device__ __forceinline__ void read_grad_phase(const BackwardArgs& a, const Tea
     const ColumnSlice slice = row_slice(d.head_dim, place.slice);
     const float* d_reading = p.d_reading + place.chunk * d.chunk * d.head_dim;  // an input: before the wait
     if (shape.staged) device::copy_rows(device::token_block(d_reading, tokens_here, d.head_dim, place, shared, shape));
-    Lanes lanes(p, place, slice, {d_reading, d.head_dim, slice, place, shared, shape}, shared, shape.units);
+    Lanes lanes(p, place, slice, d_reading, shared, shape);
     wait();
     device::walk_rows(lanes, feed, shape.units, [&] { device::wait_copies_but(shape.units); });  // token rows
     device::clear_padding(p.d_qw_planes + (place.slice * d.chunks() + place.chunk) * positions, valid, positions, place,

@@ -1,7 +1,7 @@
 // read_grad, variant `fused`: one walk over the sorted reads makes scatter and dots. A group's gradient and bank rows
 // are read once each, whatever its length, and both uses share the token row: less traffic than scatter and dot blocks
 // side by side, which read a bank row once per entry (`split` has the dots in token order).
-#include "kernels/read_grad/lanes.cuh"
+#include "kernels/read_grad/pairs.cuh"
 
 namespace sdm::read_grad {
 namespace {
@@ -20,11 +20,15 @@ WalkShape shape_of(const Params& p, const LaunchContext& context) {
 void launch_fused(const Params& p, const LaunchContext& context) {
   dispatch_rows(p, [&]<typename G, typename B, bool kVector>() {
     const WalkShape shape = shape_of<G, B>(p, context);
-    if constexpr (kVector && kBf16Pair<G, B>)
-      if (shape.pieces)
-        return device::launch(walk_kernel<G, B, kVector, true, false, true>, launch_shape(p, shape), context, p, shape);
+    const auto walk_by = [&]<typename Lanes, bool kGrouped>() {
+      device::launch(walk_kernel<Lanes, kVector, true, kGrouped>, launch_shape(p, shape), context, p, shape);
+    };
+    if constexpr (kVector && kBf16Pair<G, B>) {
+      if (shape.pairs) return walk_by.template operator()<ReadPairs, false>();
+      if (shape.pieces) return walk_by.template operator()<ReadLanes<G, B, true, true, true>, false>();
+    }
     dispatch_value<false, true>(shape.group > 1, [&]<bool kGrouped>() {
-      device::launch(walk_kernel<G, B, kVector, true, kGrouped>, launch_shape(p, shape), context, p, shape);
+      walk_by.template operator()<ReadLanes<G, B, kVector, true>, kGrouped>();
     });
   });
 }

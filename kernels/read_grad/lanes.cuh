@@ -19,14 +19,16 @@ class ReadLanes {
   using BankBits = device::Quad<B>;
   static constexpr int kUnit = kWalkUnit;
   static constexpr bool kSharedCells = kPieces;
+  static constexpr int kSlices = 1;
   static constexpr int kSlotBytes = kReadSlotBytes<G, B, kDots>;
 
-  __device__ ReadLanes(const Params& p, const device::WalkPlace& place, const ColumnSlice& slice,
-                       const device::TokenRows<kVector>& tokens, const device::WalkMemory& memory, int units)
-      : tokens_(tokens),
+  __device__ ReadLanes(const Params& p, const device::WalkPlace& place, const ColumnSlice& slice, const float* tokens,
+                       const device::WalkMemory& memory, const WalkShape& shape)
+      : tokens_(tokens, p.dims.head_dim, slice, place, memory, shape),
         lane_(place.lane),
-        columns_(tokens.columns),
+        columns_(tokens_.columns),
         reads_(p.dims.reads),
+        width_(slice.width()),
         ring_(memory.ring),
         grad_row_bytes_(static_cast<std::uint32_t>(p.dims.head_dim) * sizeof(G)),
         bank_row_bytes_(static_cast<std::uint32_t>(p.dims.head_dim) * sizeof(B)),
@@ -37,16 +39,20 @@ class ReadLanes {
     const int column = slice.begin + 4 * place.lane;
     grad_ = static_cast<G*>(p.grad.data) + column;
     bank_ = static_cast<const B*>(p.bank.data) + column;
+    device::keep(grad_), device::keep(bank_);
     plane_ = p.d_qw_planes + (place.slice * p.dims.chunks() + place.chunk) * p.dims.read_positions();
-    if (4 * kLanes > slice.width()) device::clear_ring(ring_, units * kUnit, kSlotBytes, lane_);
+    if (4 * kLanes > slice.width()) device::clear_ring(ring_, shape.units * kUnit, kSlotBytes, lane_);
   }
 
-  __device__ void issue(std::uint32_t /*payload*/, int row, int slot) const {
-    if constexpr (kPieces) return pieces_.copy(ring_ + slot * (kSlotBytes * kLanes), row, row);
-    if (kVector && columns_ == 0) return;
-    fill<G>(cell<sizeof(GradBits)>(slot, 0), device::row_at(grad_, row, grad_row_bytes_));
-    if constexpr (kDots)
-      fill<B>(cell<sizeof(BankBits)>(slot, sizeof(GradBits)), device::row_at(bank_, row, bank_row_bytes_));
+  /// Rows and slices of whole 16-byte vectors only: others are not worth the care.
+  __device__ void ask(const uint2& head, int /*groups before*/) const {
+    const int row = static_cast<int>(head.y);
+    ask_slice(device::row_at(grad_, row, grad_row_bytes_), grad_row_bytes_);
+    if constexpr (kDots) ask_slice(device::row_at(bank_, row, bank_row_bytes_), bank_row_bytes_);
+  }
+  __device__ __forceinline__ void issue(const uint2 (&heads)[kUnit], int slot) const {
+#pragma unroll
+    for (int i = 0; i < kUnit; ++i) issue_rows((heads[i].x & kFirst) != 0u, static_cast<int>(heads[i].y), slot + i);
   }
 
   /// `records`: the unit's. Units of whole groups of one, the common case, need no open group.
@@ -59,6 +65,7 @@ class ReadLanes {
     std::uint32_t all = kFirst | kLast;
 #pragma unroll
     for (int i = 0; i < kUnit; ++i) all &= record[i].payload;
+    const std::uint32_t payload = records[device::summed_value<kUnit, device::Tree::far_first>(lane_)].x;
     float dots[kUnit] = {};
     if (all == (kFirst | kLast))
       fold_unit<true>(record, x, slot, dots);
@@ -66,7 +73,6 @@ class ReadLanes {
       fold_unit<false>(record, x, slot, dots);
     if constexpr (kDots) {
       const float sum = device::transposed_sum<kUnit, device::Tree::far_first>(dots, lane_);
-      const std::uint32_t payload = records[device::summed_value<kUnit, device::Tree::far_first>(lane_)].x;
       if (lane_ % 8 == 0 && payload != device::kNotOurs) plane_[token_of(payload) * reads_ + entry_of(payload)] = sum;
     }
   }
@@ -80,9 +86,20 @@ class ReadLanes {
     return ring_ + (slot * (kSlotBytes * kLanes) + section * kLanes + lane_ * kBytes);
   }
   template <typename T>
-  __device__ void fill(std::uint8_t* target, const T* from) const {
-    device::fill_cell<kVector, sizeof(device::Quad<T>), sizeof(T)>(target, reinterpret_cast<const std::uint8_t*>(from),
-                                                                   columns_ * static_cast<int>(sizeof(T)));
+  __device__ void ask_slice(const T* columns, std::uint32_t row_bytes) const {
+    const auto bytes = static_cast<std::uint32_t>(width_ * static_cast<int>(sizeof(T)));
+    if (((row_bytes | bytes) & 15u) == 0u) device::prefetch_l2(columns - 4 * lane_, static_cast<std::int32_t>(bytes));
+  }
+  __device__ __forceinline__ void issue_rows(bool on, int row, int slot) const {
+    if constexpr (kPieces) return pieces_.copy(on, ring_ + slot * (kSlotBytes * kLanes), row, row);
+    fill(on, cell<sizeof(GradBits)>(slot, 0), device::row_at(grad_, row, grad_row_bytes_));
+    if constexpr (kDots)
+      fill(on, cell<sizeof(BankBits)>(slot, sizeof(GradBits)), device::row_at(bank_, row, bank_row_bytes_));
+  }
+  template <typename T>
+  __device__ __forceinline__ void fill(bool on, std::uint8_t* target, const T* from) const {
+    device::fill_cell<kVector, sizeof(device::Quad<std::remove_const_t<T>>), sizeof(T)>(
+        on, target, reinterpret_cast<const std::uint8_t*>(from), columns_ * static_cast<int>(sizeof(T)));
   }
   /// Per position: fold the token row into its group, the lane's partial of the dot, and the finished row.
   template <bool kSingles>
@@ -121,7 +138,7 @@ class ReadLanes {
   }
 
   device::TokenRows<kVector> tokens_;
-  int lane_, columns_, reads_;
+  int lane_, columns_, reads_, width_;
   std::uint8_t* ring_;
   std::uint32_t grad_row_bytes_, bank_row_bytes_;
   device::RowPieces pieces_;
@@ -131,10 +148,9 @@ class ReadLanes {
   float old_[4] = {}, row_[4] = {}, acc_[4] = {};
 };
 
-template <typename G, typename B, bool kVector, bool kDots, bool kGrouped, bool kPieces = false>
+template <typename Lanes, bool kVector, bool kDots, bool kGrouped>
 __global__ void __launch_bounds__(device::kWalkThreads<kVector>, 1) walk_kernel(const Params p, const WalkShape shape) {
   extern __shared__ uint4 memory[];
-  using Lanes = ReadLanes<G, B, kVector, kDots, kPieces>;
   const int tokens_here = p.dims.valid_tokens(p.step);
   const int valid = tokens_here * p.dims.reads;
   const int positions = p.dims.read_positions();
@@ -147,31 +163,37 @@ __global__ void __launch_bounds__(device::kWalkThreads<kVector>, 1) walk_kernel(
   if (shape.staged)
     stage.start<kVector>(device::token_block(d_reading, tokens_here, p.dims.head_dim, place, shared, shape));
   device::RecordFeed feed(p.record + place.chunk * positions, shared.records, place, valid);
-  const ColumnSlice slice = row_slice(p.dims.head_dim, place.slice);
-  Lanes lanes(p, place, slice, {d_reading, p.dims.head_dim, slice, place, shared, shape}, shared, shape.units);
+  const ColumnSlice slice = row_slice(p.dims.head_dim, Lanes::kSlices * place.slice);
+  Lanes lanes(p, place, slice, d_reading, shared, shape);
+  if (shape.asks) device::ask_rows(lanes, feed, feed.begin(), place.lane);
   device::wait_for_previous_grid();
   device::allow_next_grid();
   device::walk_rows(lanes, feed, shape.units, [&] {
     if (shape.staged) stage.wait<kVector>(shape.units);
   });
   if constexpr (kDots)
-    device::clear_padding(p.d_qw_planes + (place.slice * p.dims.chunks() + place.chunk) * positions, valid, positions,
-                          place, shape);
+#pragma unroll
+    for (int i = 0; i < Lanes::kSlices; ++i) {
+      const std::int64_t plane = (Lanes::kSlices * place.slice + i) * p.dims.chunks() + place.chunk;
+      device::clear_padding(p.d_qw_planes + plane * positions, valid, positions, place, shape);
+    }
 }
 
 // --- for the launchers -----------------------------------------------------------------------------------------------
 
 /// `group`: slices that a CTA had better walk together. `bf16_pair`: bf16 rows of gradient and bank come together.
 inline WalkShape walk_shape(const Params& p, int slot_bytes, int group, bool bf16_pair, const LaunchContext& context) {
+  const int width = row_slice_width(p.dims.head_dim);
   return choose_walk({.streams = p.dims.streams,
                       .slices = slice_count(p.dims.head_dim),
-                      .stride = (row_slice_width(p.dims.head_dim) + 3) / 4 * 4,
+                      .stride = (width + 3) / 4 * 4,
                       .chunk = p.dims.chunk,
                       .valid = p.dims.valid_tokens(p.step) * p.dims.reads,
                       .slot_bytes = slot_bytes,
                       .most_warps = walk_warps(p.dims.head_dim % 4 == 0),
                       .group = group,
-                      .pieces_fit = bf16_pair && made_of_pieces(p.dims.head_dim, row_slice_width(p.dims.head_dim))},
+                      .pieces_fit = bf16_pair && made_of_pieces(p.dims.head_dim, width),
+                      .pairs_fit = bf16_pair && made_of_pairs(p.dims.head_dim, width)},
                      context);
 }
 

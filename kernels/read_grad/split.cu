@@ -107,7 +107,8 @@ void launch_split(const Params& p, const LaunchContext& context) {
   dispatch_real(p.grad.dtype, [&]<typename G>() {
     dispatch_value<false, true>(p.dims.head_dim % 4 == 0, [&]<bool kVector>() {  // the bank's type plays no part
       const WalkShape shape = walk_shape(p, kReadSlotBytes<G, G, false>, 1, false, context);
-      launch(walk_kernel<G, G, kVector, false, false>, launch_shape(p, shape), context, p, shape);
+      launch(walk_kernel<ReadLanes<G, G, kVector, false>, kVector, false, false>, launch_shape(p, shape), context, p,
+             shape);
     });
   });
   const DotShape shape = dot_shape(p, context);

@@ -7,6 +7,77 @@ namespace sdm::undo {
 
 using namespace device;
 
+/// The rows of a unit's groups: in the snapshot, and in the gradient or its copy.
+struct UnitRows {
+  int snapshot[kWalkUnit], gradient[kWalkUnit];
+};
+class SourceRows {
+ public:
+  __device__ SourceRows(const Params& p, int ordinal)
+      : per_entry_(p.snapshot.format == SnapshotFormat::per_entry),
+        copied_(p.reads_copy),
+        writes_(p.dims.writes),
+        ordinal_(ordinal) {}
+  __device__ __forceinline__ UnitRows next(const uint2 (&heads)[kWalkUnit]) {
+    UnitRows rows;
+#pragma unroll
+    for (int i = 0; i < kWalkUnit; ++i) {
+      rows.snapshot[i] = ordinal_;
+      rows.gradient[i] = copied_ ? ordinal_ : static_cast<int>(heads[i].y);
+      ordinal_ += static_cast<int>(heads[i].x / kFirst);
+    }
+    if (per_entry_)
+#pragma unroll
+      for (int i = 0; i < kWalkUnit; ++i) rows.snapshot[i] = token_of(heads[i].x) * writes_ + entry_of(heads[i].x);
+    return rows;
+  }
+  /// The rows of one group to come, with `before` others before it.
+  __device__ int snapshot_ahead(const uint2& head, int before) const {
+    return per_entry_ ? token_of(head.x) * writes_ + entry_of(head.x) : ordinal_ + before;
+  }
+  __device__ int gradient_ahead(const uint2& head, int before) const {
+    return copied_ ? ordinal_ + before : static_cast<int>(head.y);
+  }
+
+ private:
+  bool per_entry_, copied_;
+  int writes_, ordinal_;
+};
+
+/// Where a unit's dots go: a lane each, even lanes the d_kw of a position, odd ones its d_decay.
+class DotTarget {
+ public:
+  struct Dot {
+    std::uint32_t payload;
+    int token;
+    float factor;
+  };
+  __device__ DotTarget(const Params& p, const WalkPlace& place, int slice, const float* beta)
+      : plane_(((place.lane & 1) == 0 ? p.d_kw_planes : p.d_decay_planes) +
+               (slice * p.dims.chunks() + place.chunk) * p.dims.write_positions()),
+        beta_(beta),
+        position_(summed_value<2 * kWalkUnit, Tree::near_first>(place.lane) & (kWalkUnit - 1)),
+        writes_(p.dims.writes),
+        even_((place.lane & 1) == 0),
+        apply_factor_(slice_count(p.dims.head_dim) == 1) {}
+  /// Before the sums are made, so that nothing waits for it afterwards.
+  __device__ __forceinline__ Dot of(const uint4* records) const {
+    const Record record = record_of(records[position_]);
+    const int token = token_of(record.payload);
+    return {record.payload, token, even_ ? -beta_[token] : record.c};
+  }
+  __device__ __forceinline__ void store(const Dot& dot, float sum) const {
+    if (dot.payload != kNotOurs)
+      plane_[dot.token * writes_ + entry_of(dot.payload)] = apply_factor_ ? dot.factor * sum : sum;
+  }
+
+ private:
+  float* plane_;
+  const float* beta_;
+  int position_, writes_;
+  bool even_, apply_factor_;
+};
+
 /// A lane's side of the walk: the open group and where its rows come from and go to. kPieces: gradient and snapshot
 /// rows are of bf16 and come in pieces of 16 bytes, of which slices are made.
 template <typename G, typename B, RowCode kCode, bool kVector, bool kPieces = false>
@@ -20,25 +91,25 @@ class UndoLanes {
   /// A unit's cells are read before the first is used, where the registers of 16 warps allow it (f32 rows would spill).
   static constexpr bool kReadAhead = sizeof(G) == 2;
   static constexpr bool kSharedCells = kPieces;
+  static constexpr int kSlices = 1;
+  static constexpr bool kAsks = kVector && (kCode == RowCode::raw || kCode == RowCode::bf16);
 
+  /// `ordinal`: of the first group. `tokens`: the chunk's token rows.
   __device__ UndoLanes(const Params& p, const WalkPlace& place, const ColumnSlice& slice, int ordinal,
-                       const TokenRows<kVector>& tokens, const WalkMemory& memory, int units)
-      : tokens_(tokens),
+                       const float* tokens, const WalkMemory& memory, const WalkShape& shape)
+      : tokens_(tokens, p.dims.head_dim, slice, place, memory, shape),
         lane_(place.lane),
-        columns_(tokens.columns),
-        writes_(p.dims.writes),
-        per_entry_(p.snapshot.format == SnapshotFormat::per_entry),
-        apply_factor_(slice_count(p.dims.head_dim) == 1),
-        issue_ordinal_(ordinal),
+        columns_(tokens_.columns),
+        width_(slice.width()),
+        rows_(p, ordinal),
+        target_(p, place, place.slice, memory.beta),
         consume_ordinal_(ordinal),
-        ring_(memory.ring),
-        beta_(memory.beta) {
+        ring_(memory.ring) {
     const int column = slice.begin + 4 * place.lane;
     const std::int64_t positions = p.dims.write_positions();
     grad_ = static_cast<G*>(p.grad.data) + column;
-    copied_ = p.reads_copy;
     const auto* const copies = static_cast<const G*>(p.gradient_rows) + place.chunk * positions * p.dims.head_dim;
-    source_ = copied_ ? copies + column : grad_;
+    source_ = p.reads_copy ? copies + column : grad_;
     bank_ = static_cast<B*>(p.bank.data) + column;
     grad_row_bytes_ = static_cast<std::uint32_t>(p.dims.head_dim) * sizeof(G);
     bank_row_bytes_ = static_cast<std::uint32_t>(p.dims.head_dim) * sizeof(B);
@@ -54,23 +125,26 @@ class UndoLanes {
                  {snapshot_ - 8 * place.lane, snapshot_row_bytes_, bytes, kGradBytes * kLanes},
                  place.lane};
     }
-    const std::int64_t plane = (place.slice * p.dims.chunks() + place.chunk) * positions;
-    plane_ = ((lane_ & 1) == 0 ? p.d_kw_planes : p.d_decay_planes) + plane;
-    if (4 * kLanes > slice.width()) clear_ring(ring_, units * kWalkUnit, kSlotBytes, lane_);
+    keep(grad_), keep(source_), keep(bank_), keep(snapshot_);
+    if (4 * kLanes > slice.width()) clear_ring(ring_, shape.units * kWalkUnit, kSlotBytes, lane_);
   }
 
-  __device__ void issue(std::uint32_t payload, int bank_row, int slot) {
-    const int row = per_entry_ ? token_of(payload) * writes_ + entry_of(payload) : issue_ordinal_;
-    const int source_row = copied_ ? issue_ordinal_ : bank_row;
-    ++issue_ordinal_;
-    if constexpr (kPieces) return pieces_.copy(ring_ + slot * (kSlotBytes * kLanes), source_row, row);
-    if (kVector && columns_ == 0) return;
-    fill_cell<kVector, kGradBytes, sizeof(G)>(
-        cell<kGradBytes>(slot, 0), reinterpret_cast<const std::uint8_t*>(row_at(source_, source_row, grad_row_bytes_)),
-        columns_ * static_cast<int>(sizeof(G)));
-    issue_snapshot(cell<kSnapBytes>(slot, kGradBytes), row_at(snapshot_, row, snapshot_row_bytes_));
-    if constexpr (Code::kScaled)
-      copy_async<4>(cell<4>(slot, kGradBytes + kSnapBytes), scale_ + row);  // to each lane: no lane waits for another
+  /// Rows and slices of whole 16-byte vectors only.
+  __device__ void ask(const uint2& head, int before) const {
+    const auto ask_slice = [&](const void* lane_columns, std::uint32_t row_bytes, int element) {
+      const auto bytes = static_cast<std::uint32_t>(width_ * element);
+      const auto* begin = static_cast<const std::uint8_t*>(lane_columns) - 4 * lane_ * element;
+      if (((row_bytes | bytes) & 15u) == 0u) prefetch_l2(begin, static_cast<std::int32_t>(bytes));
+    };
+    ask_slice(row_at(source_, rows_.gradient_ahead(head, before), grad_row_bytes_), grad_row_bytes_, sizeof(G));
+    ask_slice(row_at(snapshot_, rows_.snapshot_ahead(head, before), snapshot_row_bytes_), snapshot_row_bytes_,
+              Code::kElement);
+  }
+  __device__ __forceinline__ void issue(const uint2 (&heads)[kWalkUnit], int slot) {
+    const UnitRows rows = rows_.next(heads);
+#pragma unroll
+    for (int i = 0; i < kWalkUnit; ++i)
+      issue_rows((heads[i].x & kFirst) != 0u, rows.gradient[i], rows.snapshot[i], slot + i);
   }
 
   /// `records`: the unit's. Units of whole groups of one, the common case, need no open group.
@@ -83,13 +157,14 @@ class UndoLanes {
     std::uint32_t all = kFirst | kLast;
 #pragma unroll
     for (int i = 0; i < kWalkUnit; ++i) all &= record[i].payload;
+    const DotTarget::Dot mine = target_.of(records);
     float dots[2 * kWalkUnit];
     if (all == (kFirst | kLast))
       fold_unit<true>(record, x, slot, dots);
     else
       fold_unit<false>(record, x, slot, dots);
     const float sum = transposed_sum<2 * kWalkUnit, Tree::near_first>(dots, lane_);
-    if (lane_ < 2 * kWalkUnit) store_dot(records, sum);
+    if (lane_ < 2 * kWalkUnit) target_.store(mine, sum);
   }
 
  private:
@@ -111,16 +186,26 @@ class UndoLanes {
     return cells;
   }
 
-  __device__ void issue_snapshot(std::uint8_t* target, const std::uint8_t* from) const {
+  __device__ __forceinline__ void issue_rows(bool on, int source_row, int row, int slot) const {
+    if constexpr (kPieces) return pieces_.copy(on, ring_ + slot * (kSlotBytes * kLanes), source_row, row);
+    fill_cell<kVector, kGradBytes, sizeof(G)>(
+        on, cell<kGradBytes>(slot, 0),
+        reinterpret_cast<const std::uint8_t*>(row_at(source_, source_row, grad_row_bytes_)),
+        columns_ * static_cast<int>(sizeof(G)));
+    issue_snapshot(on, cell<kSnapBytes>(slot, kGradBytes), row_at(snapshot_, row, snapshot_row_bytes_));
+    if constexpr (Code::kScaled)  // to each lane: no lane waits for another
+      copy_async_on<4>(on, cell<4>(slot, kGradBytes + kSnapBytes), scale_ + row);
+  }
+  __device__ __forceinline__ void issue_snapshot(bool on, std::uint8_t* target, const std::uint8_t* from) const {
     if constexpr (kCode != RowCode::int4) {
-      fill_cell<kVector, kSnapBytes, Code::kElement>(target, from, columns_ * Code::kElement);
+      fill_cell<kVector, kSnapBytes, Code::kElement>(on, target, from, columns_ * Code::kElement);
     } else if constexpr (kVector) {
       // Four columns are two bytes, and a copy is four, aligned: the word that holds them, cut short where the upper
       // half is not ours to read. open_group() picks the half.
       const auto odd = static_cast<int>(reinterpret_cast<std::uintptr_t>(from) & 2u);
-      copy_async_part(target, from - odd, 2 + odd);
+      if (on && columns_ > 0) copy_async_part(target, from - odd, 2 + odd);
     } else {
-      fill_cell<false, kSnapBytes, 1>(target, from, (columns_ + 1) / 2);
+      fill_cell<false, kSnapBytes, 1>(on, target, from, (columns_ + 1) / 2);
     }
   }
 
@@ -170,28 +255,17 @@ class UndoLanes {
     store_quad<kVector>(row_at(bank_, record.slot, bank_row_bytes_), bank_bits_, columns_);
   }
 
-  /// Lanes 0 .. 7: even lanes hold the d_kw of one position of the unit, odd lanes the d_decay.
-  __device__ void store_dot(const uint4* records, float sum) const {
-    const int i = summed_value<2 * kWalkUnit, Tree::near_first>(lane_) & (kWalkUnit - 1);
-    const Record record = record_of(records[i]);
-    if (record.payload == kNotOurs) return;
-    const int token = token_of(record.payload);
-    const float factor = (lane_ & 1) == 0 ? -beta_[token] : record.c;
-    plane_[token * writes_ + entry_of(record.payload)] = apply_factor_ ? factor * sum : sum;
-  }
-
   TokenRows<kVector> tokens_;
-  int lane_, columns_, writes_;
-  bool per_entry_, apply_factor_, copied_;
-  int issue_ordinal_, consume_ordinal_;
+  int lane_, columns_, width_;
+  SourceRows rows_;
+  DotTarget target_;
+  int consume_ordinal_;
   std::uint8_t* ring_;
-  const float* beta_;
   G* grad_;
   const G* source_;  ///< of gradient rows: the bank, or gather_grad's copy
   B* bank_;
   const std::uint8_t* snapshot_;
   const float* scale_;
-  float* plane_;
   std::uint32_t grad_row_bytes_, bank_row_bytes_, snapshot_row_bytes_;
   float gdw_[4] = {}, snap_[4] = {}, acc_[4] = {};
   Quad<B> bank_bits_ = {};

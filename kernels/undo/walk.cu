@@ -1,6 +1,6 @@
 // undo, variant `walk`: see kernels/common/row_walk.cuh. Per group two rows are read (gradient, snapshot) and two are
 // written (gradient, bank); both come 16 positions ahead. Two lane trees per position, four positions at a time.
-#include "kernels/undo/lanes.cuh"
+#include "kernels/undo/pairs.cuh"
 
 namespace sdm::undo {
 namespace {
@@ -9,10 +9,9 @@ using namespace device;
 
 // --- kernels ---------------------------------------------------------------------------------------------------------
 
-template <typename G, typename B, RowCode kCode, bool kVector, bool kGrouped, bool kPieces = false>
+template <typename Lanes, bool kVector, bool kGrouped>
 __global__ void __launch_bounds__(kWalkThreads<kVector>, 1) walk_kernel(const Params p, const WalkShape shape) {
   extern __shared__ uint4 memory[];
-  using Lanes = UndoLanes<G, B, kCode, kVector, kPieces>;
   const int valid = p.dims.valid_tokens(p.step) * p.dims.writes;
   const int positions = p.dims.write_positions();
   const WalkPlace place(p.dims, p.step, valid, shape, kGrouped ? shape.group : 1);
@@ -20,17 +19,22 @@ __global__ void __launch_bounds__(kWalkThreads<kVector>, 1) walk_kernel(const Pa
   RowStage stage(shared.barrier, shape.engine);
   // Records, windows, beta and the rows are older than the previous launch, which made the token rows: the first rows
   // are on their way before the wait for it (H200: f32_128 1,292 us to 1,190, small120 962 to 931, default 760 to 740).
+  // What a CTA begins with is asked for together, so that it waits once (default 714 to 699).
   const Record* records = p.record + place.chunk * positions;
-  RecordFeed feed(records, shared.records, place, valid);
-  const int ordinal = first_ordinal(records, p.window + place.chunk * window_count(positions), place);
+  const FirstOrdinal ordinal(records, p.window + place.chunk * window_count(positions), place);
   for (int token = static_cast<int>(threadIdx.x); token < p.dims.valid_tokens(p.step);
        token += static_cast<int>(blockDim.x))
-    shared.beta[token] = p.beta[place.chunk * p.dims.chunk + token];
-  __syncthreads();
-  const ColumnSlice slice = undo_slice(p.dims.head_dim, place.slice);
+    copy_async<4>(shared.beta + token, p.beta + place.chunk * p.dims.chunk + token);
+  commit_copies();
+  RecordFeed feed(records, shared.records, place, valid);
+  const ColumnSlice slice = undo_slice(p.dims.head_dim, Lanes::kSlices * place.slice);
   const float* d_dva = p.d_dva + place.chunk * p.dims.chunk * p.dims.head_dim;
-  Lanes lanes(p, place, slice, ordinal, {d_dva, p.dims.head_dim, slice, place, shared, shape}, shared, shape.units);
+  Lanes lanes(p, place, slice, ordinal.value(), d_dva, shared, shape);
+  __syncthreads();
   walk_rows(lanes, feed, shape.units, [&] {
+    if constexpr (Lanes::kAsks)
+      if (shape.asks) ask_rows(lanes, feed, feed.begin() + shape.units * kWalkUnit, place.lane);
+    wait_copies_but(shape.units);  // beta
     wait_for_previous_grid();
     allow_next_grid();
     if (!shape.staged) return;
@@ -38,9 +42,12 @@ __global__ void __launch_bounds__(kWalkThreads<kVector>, 1) walk_kernel(const Pa
         token_block(d_dva, p.dims.valid_tokens(p.step), p.dims.head_dim, place, shared, shape));
     stage.template wait<kVector>();
   });
-  const std::int64_t plane = (place.slice * p.dims.chunks() + place.chunk) * positions;
-  clear_padding(p.d_kw_planes + plane, valid, positions, place, shape);
-  clear_padding(p.d_decay_planes + plane, valid, positions, place, shape);
+#pragma unroll
+  for (int i = 0; i < Lanes::kSlices; ++i) {
+    const std::int64_t plane = ((Lanes::kSlices * place.slice + i) * p.dims.chunks() + place.chunk) * positions;
+    clear_padding(p.d_kw_planes + plane, valid, positions, place, shape);
+    clear_padding(p.d_decay_planes + plane, valid, positions, place, shape);
+  }
 }
 
 // --- launchers -------------------------------------------------------------------------------------------------------
@@ -71,17 +78,22 @@ inline constexpr bool kBf16Pair = sizeof(G) == 2 && sizeof(B) == 2 && kCode == R
 
 template <typename G, typename B, RowCode kCode, bool kVector>
 WalkShape shape_of(const Params& p, const LaunchContext& context) {
-  return choose_walk(
-      {.streams = p.dims.streams,
-       .slices = slice_count(p.dims.head_dim),
-       .stride = undo_slice_width(p.dims.head_dim),
-       .chunk = p.dims.chunk,
-       .valid = p.dims.valid_tokens(p.step) * p.dims.writes,
-       .slot_bytes = kUndoSlotBytes<G, kCode, B>,
-       .most_warps = walk_warps(kVector),
-       .group = walk_group(undo_slice_width(p.dims.head_dim) * static_cast<int>(sizeof(G)), 4),
-       .pieces_fit = kBf16Pair<G, B, kCode> && made_of_pieces(p.dims.head_dim, undo_slice_width(p.dims.head_dim))},
-      context);
+  const int width = undo_slice_width(p.dims.head_dim);
+  WalkShape shape = choose_walk({.streams = p.dims.streams,
+                                 .slices = slice_count(p.dims.head_dim),
+                                 .stride = width,
+                                 .chunk = p.dims.chunk,
+                                 .valid = p.dims.valid_tokens(p.step) * p.dims.writes,
+                                 .slot_bytes = kUndoSlotBytes<G, kCode, B>,
+                                 .most_warps = walk_warps(kVector),
+                                 .group = walk_group(width * static_cast<int>(sizeof(G)), 4),
+                                 .pieces_fit = kBf16Pair<G, B, kCode> && made_of_pieces(p.dims.head_dim, width),
+                                 .pairs_fit = kBf16Pair<G, B, kCode> && made_of_pairs(p.dims.head_dim, width)},
+                                context);
+  // Rows behind those on their way: the copy engine asks for them before it brings the token rows, so that a warp needs
+  // some more (H200: small120 908 us to 902, with 32 positions a warp; default 707 to 777, with 16).
+  shape.asks &= shape.tile >= 4 * shape.units * kWalkUnit;
+  return shape;
 }
 
 LaunchShape launch_shape(const Params& p, const WalkShape& shape) {
@@ -99,11 +111,15 @@ std::string refuse_walk(const Params& p, const Device&) {
 void launch_walk(const Params& p, const LaunchContext& context) {
   dispatch_walk(p, [&]<typename G, typename B, RowCode kCode, bool kVector>() {
     const WalkShape shape = shape_of<G, B, kCode, kVector>(p, context);
-    if constexpr (kVector && kBf16Pair<G, B, kCode>)
-      if (shape.pieces)
-        return launch(walk_kernel<G, B, kCode, true, false, true>, launch_shape(p, shape), context, p, shape);
+    const auto walk_by = [&]<typename Lanes, bool kGrouped>() {
+      launch(walk_kernel<Lanes, kVector, kGrouped>, launch_shape(p, shape), context, p, shape);
+    };
+    if constexpr (kVector && kBf16Pair<G, B, kCode>) {
+      if (shape.pairs) return walk_by.template operator()<UndoPairs, false>();
+      if (shape.pieces) return walk_by.template operator()<UndoLanes<G, B, kCode, true, true>, false>();
+    }
     dispatch_value<false, true>(shape.group > 1, [&]<bool kGrouped>() {
-      launch(walk_kernel<G, B, kCode, kVector, kGrouped>, launch_shape(p, shape), context, p, shape);
+      walk_by.template operator()<UndoLanes<G, B, kCode, kVector>, kGrouped>();
     });
   });
 }

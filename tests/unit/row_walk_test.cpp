@@ -123,5 +123,36 @@ TEST(RowWalk, RowsComeInPiecesWhereSharedMemoryLeavesL1Little) {
   EXPECT_FALSE(made_of_pieces(1020, 128));
 }
 
+/// Pairs of slices where the token rows of two fit beside all rows in flight: `wide960`, not `flagship`.
+TEST(RowWalk, SlicesComeInPairsWhereTheirTokenRowsFit) {
+  LaunchContext context;
+  context.device.multiprocessors = 132;
+  context.device.shared_memory_per_block = 232448;
+  context.device.shared_memory_per_multiprocessor = 233472;
+  WalkNeeds needs{.streams = 4,
+                  .slices = 8,
+                  .stride = 120,
+                  .chunk = 64,
+                  .valid = 4096,
+                  .slot_bytes = 16,
+                  .most_warps = 16,
+                  .group = 4,
+                  .pieces_fit = true,
+                  .pairs_fit = true};
+  const WalkShape shape = choose_walk(needs, context);
+  EXPECT_TRUE(shape.pairs);
+  EXPECT_FALSE(shape.pieces);
+  EXPECT_EQ(shape.slice_groups(), 4);
+  EXPECT_EQ(shape.stride, 240);
+  EXPECT_LE(shape.shared_bytes, context.device.shared_memory_per_block);
+  needs.pairs_fit = false;
+  EXPECT_FALSE(choose_walk(needs, context).pairs);
+  needs.pairs_fit = true, needs.chunk = 256, needs.valid = 32768;
+  EXPECT_FALSE(choose_walk(needs, context).pairs);
+  EXPECT_TRUE(made_of_pairs(960, 120));
+  EXPECT_FALSE(made_of_pairs(1000, 128));
+  EXPECT_FALSE(made_of_pairs(360, 120));
+}
+
 }  // namespace
 }  // namespace sdm

@@ -216,6 +216,7 @@ __global__ void __launch_bounds__(32 * kMostWarps, 2) blocked_kernel(const __gri
       finish_rows<false>(panel, finished, acc);
   }
   for (int step = block.step; step + 1 < long_column; ++step) __syncthreads();
+  __syncwarp();  // the longest warps pass no barrier after their last rows, which other lanes wrote
   if (present)
     store_tile<kVector>(block, kBlock * block.row, kBlock * block.column,
                         [&](int r, int x) { return *reinterpret_cast<const float4*>(finished + r * kBlock + x); });

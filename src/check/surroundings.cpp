@@ -73,8 +73,7 @@ CheckResult disturbed(const CheckSpec& spec, CheckContext& context) {
 CheckResult half_device(const CheckSpec& spec, CheckContext& context) {
   if (!context.backend.device())
     return skipped("needs a GPU: invariance (threads) runs the host replay on other numbers of cores");
-  if (context.session.launch_name().starts_with("fused"))
-    return skipped("a fused pass needs all its CTAs on the device at once");
+  if (context.session.fused()) return skipped("a fused pass needs all its CTAs on the device at once");
   return repeat_beside(LoadKind::half_device, spec, context);
 }
 

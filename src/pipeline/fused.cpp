@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "kernels/common/row_walk.h"
 #include "pipeline/sparse.h"
 #include "pipeline/sparse_bind.h"
 
@@ -57,7 +58,7 @@ std::string refuse_fused(const SparsePlan& plan, const SparseBuffers& buffers, c
   return reason;
 }
 
-bool fused_pays(const SparseBuffers& buffers) {
+bool forward_fused_pays(const SparseBuffers& buffers) {
   const Dims& dims = buffers.dims;
   const std::int64_t step_bytes = std::int64_t{dims.streams} * dims.write_positions() * dims.head_dim *
                                   static_cast<std::int64_t>(size_of(buffers.bank.dtype));
@@ -65,10 +66,19 @@ bool fused_pays(const SparseBuffers& buffers) {
   return step_bytes >= 8 * kMiB && (dims.chunk <= 64 || (dims.chunk <= 128 && step_bytes <= 64 * kMiB));
 }
 
-std::string describe_fused(const SparseBuffers& buffers, const LaunchContext& context) {
-  std::string text = "forward " + fused::describe(bind_forward(buffers, nullptr), context);
-  if (has_backward(buffers)) text += "; backward " + fused::describe(bind_backward(buffers, nullptr), context);
-  return text;
+bool backward_fused_pays(const SparseBuffers& buffers) {
+  const int head_dim = buffers.dims.head_dim, width = undo_slice_width(head_dim);
+  const bool in_pairs =
+      buffers.bank.dtype == DType::bf16 && buffers.grad.dtype == DType::bf16 && made_of_pairs(head_dim, width);
+  const bool cuts_sectors = width * static_cast<int>(size_of(DType::bf16)) % 32 != 0;
+  return forward_fused_pays(buffers) && !(in_pairs && cuts_sectors);
+}
+
+std::string describe_fused_forward(const SparseBuffers& buffers, const LaunchContext& context) {
+  return fused::describe(bind_forward(buffers, nullptr), context);
+}
+std::string describe_fused_backward(const SparseBuffers& buffers, const LaunchContext& context) {
+  return fused::describe(bind_backward(buffers, nullptr), context);
 }
 
 void forward_fused(Executor& ex, const SparsePlan& plan, const SparseBuffers& b, std::uint32_t* counters) {

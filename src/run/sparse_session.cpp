@@ -173,8 +173,10 @@ void SparseSession::set_launch(LaunchMode mode) {
     if (const std::string reason = refuse_fused(plan_, buffers_, context_); !reason.empty())
       throw Unsupported(fmt::format("launch mode fused refuses this case: {}", reason));
   launch_ = mode;
-  fused_ = mode == LaunchMode::fused || (mode == LaunchMode::automatic && automatically_fused());
-  if (fused_ && !counters_)
+  fused_ = {};
+  if (mode == LaunchMode::fused) fused_ = {true, has_backward()};
+  if (mode == LaunchMode::automatic) fused_ = automatically_fused();
+  if (fused() && !counters_)
     counters_ = static_cast<std::uint32_t*>(backend_.allocate(fused::counter_bytes(buffers_.dims)));
   context_.dependent_launch =
       dependent_possible && mode != LaunchMode::eager && mode != LaunchMode::plan && mode != LaunchMode::graph;
@@ -190,15 +192,27 @@ void SparseSession::relocate() {
 }
 
 /// A variant or geometry that was asked for is one of the stages' own kernels: then these must run.
-bool SparseSession::automatically_fused() const {
+SparseSession::Fused SparseSession::automatically_fused() const {
   const Geometry& asked = context_.geometry;
-  return backend_.device() && all_automatic_ && asked.tile == 0 && asked.warps == 0 && asked.depth == 0 &&
-         fused_pays(buffers_) && refuse_fused(plan_, buffers_, context_).empty();
+  if (!backend_.device() || !all_automatic_ || asked.tile != 0 || asked.warps != 0 || asked.depth != 0) return {};
+  const Fused pays{forward_fused_pays(buffers_), has_backward() && backward_fused_pays(buffers_)};
+  const bool possible = (pays.forward || pays.backward) && refuse_fused(plan_, buffers_, context_).empty();
+  return possible ? pays : Fused{};
+}
+
+std::string SparseSession::fused_name() const {
+  const auto pass = [&](std::string_view name, bool fused, auto&& describe) {
+    const std::string graph = context_.dependent_launch ? "a graph of dependent launches" : "a graph";
+    return fmt::format("{} {}", name, fused ? describe(buffers_, context_) : graph);
+  };
+  std::string text = "fused: " + pass("forward", fused_.forward, describe_fused_forward);
+  if (has_backward()) text += "; " + pass("backward", fused_.backward, describe_fused_backward);
+  return text;
 }
 
 std::string SparseSession::launch_name() const {
   if (!backend_.device()) return "host";
-  if (fused_) return "fused: " + describe_fused(buffers_, context_);
+  if (fused()) return fused_name();
   if (recorded_ && launch_ == LaunchMode::plan) return "plan";
   if (recorded_) return context_.dependent_launch ? "graph of dependent launches" : "graph";
   return context_.dependent_launch ? "pdl" : "eager";
@@ -235,7 +249,7 @@ std::vector<PassPart> SparseSession::recorded_parts(Pass pass) const {
   const bool is_forward = pass == Pass::forward;
   if (launch_ == LaunchMode::plan)
     return (is_forward ? forward_parts : backward_parts)(plan_, buffers_, kMostPlanParts);
-  if (fused_)
+  if (is_forward ? fused_.forward : fused_.backward)
     return {[this, run = is_forward ? forward_fused : backward_fused](Executor& ex) {
       run(ex, plan_, buffers_, counters_);
     }};

@@ -43,12 +43,14 @@ class SparseSession {
   void restore_banks();
 
   void run(Pass pass, StageObserver* observer = nullptr) { run_only(pass, {}, observer); }
-  /// How passes are launched from now on; bits never change. `automatic`: fused where that pays (fused_pays), else a
+  /// How passes are launched from now on; bits never change. `automatic`: either pass fused where that pays, else a
   /// graph, of dependent launches where the device has them. Throws Unsupported with the reason where the backend (or,
   /// in mode fused, the case) cannot.
   void set_launch(LaunchMode mode);
   /// In words, for the result.
   std::string launch_name() const;
+  /// Any pass is: its kernel needs all of its CTAs on the device at once.
+  bool fused() const { return fused_.forward || fused_.backward; }
   bool recorded() const { return recorded_; }
   /// Moves all tensors to other memory (as much again is needed meanwhile); their contents are undefined until
   /// restore(). Recordings are updated by their next run.
@@ -98,8 +100,13 @@ class SparseSession {
  private:
   void load_bank(const Tensor& tensor, BankKind kind);
   void launch_pass(Pass pass, std::string_view stage, StageObserver* observer);
-  bool automatically_fused() const;
   std::vector<PassPart> recorded_parts(Pass pass) const;
+  /// Passes whose steps are one kernel.
+  struct Fused {
+    bool forward = false, backward = false;
+  };
+  Fused automatically_fused() const;
+  std::string fused_name() const;
   /// A pass's parts, replayed one after the other.
   struct Recorded {
     std::vector<std::unique_ptr<Recording>> parts;
@@ -112,8 +119,8 @@ class SparseSession {
   Backend& backend_;
   bool recorded_ = false;                  ///< passes are recorded once and replayed: as a whole, or (plan) by step
   LaunchMode launch_ = LaunchMode::eager;  ///< as asked for
-  bool fused_ = false;                     ///< the steps of a pass are one kernel
-  std::uint32_t* counters_ = nullptr;      ///< device memory of the fused kernels, made when first needed
+  Fused fused_;
+  std::uint32_t* counters_ = nullptr;  ///< device memory of the fused kernels, made when first needed
   std::map<Pass, Recorded> recordings_;
   Updates updates_;
   Parallel& threads_;

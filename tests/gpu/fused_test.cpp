@@ -49,6 +49,20 @@ TEST_F(FusedOnGpu, HasTheBitsOfTheStagesAndRepeatsThem) {
   }
 }
 
+/// wide960's rows: the forward as one kernel, the backward as the stages' own.
+TEST_F(FusedOnGpu, AutomaticTakesEitherPassByItself) {
+  const SparseWorkload w = workload(4, 128, 64, 64, 960, 2048);
+  const SparseInputs inputs = generate_inputs(w, threads);
+  SparseSession session(w, inputs, *backend, threads, {});
+  session.set_launch(LaunchMode::eager);
+  const StepDigests expected = run_step(session);
+  session.set_launch(LaunchMode::automatic);
+  const std::string name = session.launch_name();
+  EXPECT_EQ(name.rfind("fused: forward ", 0), 0u) << name;
+  EXPECT_NE(name.find("; backward a graph"), std::string::npos) << name;
+  for (int run = 0; run < 2; ++run) EXPECT_EQ(first_difference(session.buffers(), expected, run_step(session)), "");
+}
+
 TEST_F(FusedOnGpu, RefusesWithAReason) {
   const SparseWorkload w = workload(2, 50, 16, 8, 30, 128);
   const SparseInputs inputs = generate_inputs(w, threads);

@@ -94,8 +94,8 @@ std::string refuse_ring(const Params& p, const Device& device) {
   return reason.empty() ? refuse_rows(p, device) : reason;
 }
 
-/// Where rows return, and where all of a step's warps are resident with this ring. Between these `stream` has more
-/// warps at work in one wave (flag64: 1,282 us with the ring, 1,214 with `rows`, 1,190 with `stream`).
+/// Where rows return, and where all of a step's warps are resident with this ring. Between these `rows` has more warps
+/// at work in one wave (flag64: 1,214 us, 1,282 with the ring).
 bool suits_ring(const Params& p, const Device& device) {
   const RowPlan plan = make_row_plan(p.dims, p.grad.dtype, 0, p.groups, p.dims.writes, 0);
   return plan.slice_major || plan.units <= kResidentCtas * (kThreads / 32) * device.multiprocessors;

@@ -197,7 +197,8 @@ __global__ void __launch_bounds__(32 * kMostWarps, 2) blocked_kernel(const __gri
   float* beta = reinterpret_cast<float*>(device::dynamic_shared()) + (blocks + 1) * (kPanel + kTile) + warp * kBlock;
   const int own_row = kBlock * block.row + device::lane_id();
   beta[device::lane_id()] = present && own_row < chunk ? block.beta[own_row] : 0.0f;
-  // Barrier `step` comes after the blocks of that step are finished; every warp passes all of them.
+  // Barrier `step` comes after the blocks of that step are finished; every warp passes all of them, some in this loop
+  // and some in the one below: a barrier counts warps, wherever they are (PTX, bar.sync).
   for (int step = 0; step < block.step; ++step) {
     __syncthreads();
     loads.store(beta, panel);

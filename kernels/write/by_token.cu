@@ -169,6 +169,9 @@ __global__ void __launch_bounds__(32 * kMaxWarps, 1)
                         .valid = d.valid_tokens(p.step) * d.writes,
                         .in_fours = n % 4 == 0};
   bool started = false, staged = false;
+  // Called from two places: warps without entries skip the loop. The barrier counts warps, wherever they are (PTX,
+  // bar.sync: the threads of one warp must meet in one place); compute-sanitizer's synccheck, which wants all in one,
+  // reports it.
   const auto start = [&] {
     __syncthreads();  // the stage's barrier
     device::wait_for_previous_grid();

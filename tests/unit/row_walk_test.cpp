@@ -10,6 +10,14 @@
 namespace sdm {
 namespace {
 
+LaunchContext h200() {
+  LaunchContext context;
+  context.device.multiprocessors = 132;
+  context.device.shared_memory_per_block = 232448;
+  context.device.shared_memory_per_multiprocessor = 233472;
+  return context;
+}
+
 /// FIRST flags of `valid` positions: groups of random length, short or long.
 std::vector<bool> random_firsts(std::mt19937& random, int valid) {
   std::vector<bool> first(static_cast<std::size_t>(valid));
@@ -88,9 +96,7 @@ TEST(RowWalk, GeometryCoversEveryPositionAndFitsTheDevice) {
 }
 
 TEST(RowWalk, DefaultShapeIsOneWaveOfAnH200) {
-  LaunchContext context;
-  context.device.multiprocessors = 132;
-  context.device.shared_memory_per_block = 232448;
+  const LaunchContext context = h200();
   const WalkShape shape = choose_walk(
       {.streams = 8, .slices = 1, .stride = 128, .chunk = 64, .valid = 4096, .slot_bytes = 16, .most_warps = 16},
       context);
@@ -101,10 +107,7 @@ TEST(RowWalk, DefaultShapeIsOneWaveOfAnH200) {
 
 /// Pieces where token rows of a long chunk leave L1 less than the rows in flight, and only where they fit.
 TEST(RowWalk, RowsComeInPiecesWhereSharedMemoryLeavesL1Little) {
-  LaunchContext context;
-  context.device.multiprocessors = 132;
-  context.device.shared_memory_per_block = 232448;
-  context.device.shared_memory_per_multiprocessor = 233472;
+  const LaunchContext context = h200();
   WalkNeeds needs{.streams = 8,
                   .slices = 8,
                   .stride = 128,
@@ -125,10 +128,7 @@ TEST(RowWalk, RowsComeInPiecesWhereSharedMemoryLeavesL1Little) {
 
 /// Pairs of slices where the token rows of two fit beside all rows in flight: `wide960`, not `flagship`.
 TEST(RowWalk, SlicesComeInPairsWhereTheirTokenRowsFit) {
-  LaunchContext context;
-  context.device.multiprocessors = 132;
-  context.device.shared_memory_per_block = 232448;
-  context.device.shared_memory_per_multiprocessor = 233472;
+  const LaunchContext context = h200();
   WalkNeeds needs{.streams = 4,
                   .slices = 8,
                   .stride = 120,

@@ -171,6 +171,10 @@ __device__ __forceinline__ void store_tile(const Block& block, int i0, int c0, F
   }
 }
 
+/// A barrier of the CTA that warps may reach in different places: it counts them (PTX, bar.sync), where __syncthreads
+/// wants all in one. (With one place for all, a loop with both kinds of step, the kernel spills registers.)
+__device__ __forceinline__ void meet() { asm volatile("bar.sync 1, %0;" ::"r"(blockDim.x) : "memory"); }
+
 /// 24 us at small120 on an H200 and 67 at flagship; a thread a column took 36 and 115, stores of 4 bytes at the end 26
 /// and 72.
 /// grid: (chunk, pair of columns of blocks), the longest columns first. A CTA takes column q and column blocks - 1 - q:
@@ -197,10 +201,9 @@ __global__ void __launch_bounds__(32 * kMostWarps, 2) blocked_kernel(const __gri
   float* beta = reinterpret_cast<float*>(device::dynamic_shared()) + (blocks + 1) * (kPanel + kTile) + warp * kBlock;
   const int own_row = kBlock * block.row + device::lane_id();
   beta[device::lane_id()] = present && own_row < chunk ? block.beta[own_row] : 0.0f;
-  // Barrier `step` comes after the blocks of that step are finished; every warp passes all of them, some in this loop
-  // and some in the one below: a barrier counts warps, wherever they are (PTX, bar.sync).
+  // Barrier `step` comes after the blocks of that step are finished; every warp passes all of them.
   for (int step = 0; step < block.step; ++step) {
-    __syncthreads();
+    meet();
     loads.store(beta, panel);
     const float* above = finished - (block.step - step) * kTile;
     if (step == 0)
@@ -216,7 +219,7 @@ __global__ void __launch_bounds__(32 * kMostWarps, 2) blocked_kernel(const __gri
     else
       finish_rows<false>(panel, finished, acc);
   }
-  for (int step = block.step; step + 1 < long_column; ++step) __syncthreads();
+  for (int step = block.step; step + 1 < long_column; ++step) meet();
   __syncwarp();  // the longest warps pass no barrier after their last rows, which other lanes wrote
   if (present)
     store_tile<kVector>(block, kBlock * block.row, kBlock * block.column,

@@ -168,22 +168,19 @@ __global__ void __launch_bounds__(32 * kMaxWarps, 1)
                         .writes = d.writes,
                         .valid = d.valid_tokens(p.step) * d.writes,
                         .in_fours = n % 4 == 0};
-  bool started = false, staged = false;
-  // Called from two places: warps without entries skip the loop. The barrier counts warps, wherever they are (PTX,
-  // bar.sync: the threads of one warp must meet in one place); compute-sanitizer's synccheck, which wants all in one,
-  // reports it.
+  bool staged = false;
   const auto start = [&] {
     __syncthreads();  // the stage's barrier
     device::wait_for_previous_grid();
     device::allow_next_grid();
     stage.template start<true>({tokens, p.delta_v + (chunk * d.chunk + cta) * d.head_dim, own_tokens, d.head_dim,
                                 deal.ctas * d.head_dim, d.head_dim});
-    started = true;
   };
   int entry = warp + (static_cast<int>(threadIdx.x) & 31) * warps;
   int position = entry_position(entries, deal, entry);
+  int first = warp;
 #pragma unroll 1
-  for (int first = warp; first < entries.count; first += 32 * warps) {
+  do {  // warps without entries have a round too, in which all meet at start's barrier
     ItemRest rest;
     unsigned left = load_items(entries, entry, position, items, rest);
     const Item* item = items + device::lowest_bit(left, 0);
@@ -198,7 +195,7 @@ __global__ void __launch_bounds__(32 * kMaxWarps, 1)
     entry += 32 * warps;
     position = entry_position(entries, deal, entry);
     complete_items(rest, items);
-    if (!started) start();
+    if (first == warp) start();
     if (left != 0) fetch_second(v, *item);
     while (left != 0) {
       left &= left - 1;
@@ -213,8 +210,8 @@ __global__ void __launch_bounds__(32 * kMaxWarps, 1)
       write_row<S, kSave>(v, *item, coder, decay, sum, v.row(*next), left != 0, base);
       item = next;
     }
-  }
-  if (!started) start();
+    first += 32 * warps;
+  } while (first < entries.count);
   if (!staged) stage.template wait<true>();
 }
 

@@ -1,7 +1,7 @@
 #pragma once
 // Transaction barriers and bulk copies between global and shared memory, which the copy engine makes. Device code for
-// sm_90 and newer. Barriers and what lies in shared memory are named by their shared-memory addresses; copies are whole
-// 16-byte vectors.
+// sm_90 and newer, but for init_barrier, arrive and wait. Barriers and what lies in shared memory are named by their
+// shared-memory addresses; copies are whole 16-byte vectors.
 #include <cstdint>
 
 namespace sdm::device {
@@ -29,7 +29,11 @@ __device__ __forceinline__ void arrive_expecting(std::uint32_t barrier, int byte
 __device__ __forceinline__ void wait(std::uint32_t barrier, int parity) {
   std::uint32_t done = 0;
   while (done == 0)
+#if __CUDA_ARCH__ >= 900
     asm volatile("{ .reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
+#else
+    asm volatile("{ .reg .pred p; mbarrier.test_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p; }"
+#endif
                  : "=r"(done)
                  : "r"(barrier), "r"(parity)
                  : "memory");

@@ -1,6 +1,8 @@
 // solve, variant `blocked`: S in blocks of 32 x 32, a warp per block, 8 rows x 4 columns a lane. The warps of a column
-// of blocks work side by side: once a block is finished, all blocks below it fold it in, each from its own panel of L
-// in shared memory, and the next one down is then finished. Each S[i][c] is still one fold over k ascending.
+// of blocks work side by side: once a block is finished, which its barrier tells, all blocks below it fold it in, each
+// from its own panel of L in shared memory, and the next one down is then finished. Each S[i][c] is still one fold over
+// k ascending.
+#include "kernels/common/copy_engine.cuh"
 #include "kernels/common/entry_values.cuh"
 #include "kernels/common/launch.h"
 #include "kernels/solve/solve.h"
@@ -171,59 +173,66 @@ __device__ __forceinline__ void store_tile(const Block& block, int i0, int c0, F
   }
 }
 
-/// __syncthreads for warps in different places of the code: here it is one place, as it must be (PTX counts warps
-/// wherever they are, but compute-sanitizer's synccheck reports that). One loop for all warps spills registers.
-__device__ __noinline__ void meet() { __syncthreads(); }
+/// A CTA's shared memory: per warp the panel [32][36], the finished block, the beta of its rows, and a barrier that
+/// tells when the block is finished.
+struct Shared {
+  float* base;
+  int warps;
+  __device__ __forceinline__ float* panel(int warp) const { return base + warp * kPanel; }
+  __device__ __forceinline__ float* finished(int warp) const { return base + warps * kPanel + warp * kTile; }
+  __device__ __forceinline__ float* beta(int warp) const { return base + warps * (kPanel + kTile) + warp * kBlock; }
+  __device__ __forceinline__ std::uint32_t barrier(int warp) const {
+    return device::shared_address(base + warps * (kPanel + kTile + kBlock) + 2 * warp);
+  }
+  static std::size_t bytes(int warps) {
+    return static_cast<std::size_t>(warps) * (sizeof(float) * (kPanel + kTile + kBlock) + 8);
+  }
+};
 
 /// 24 us at small120 on an H200 and 67 at flagship; a thread a column took 36 and 115, stores of 4 bytes at the end 26
 /// and 72.
 /// grid: (chunk, pair of columns of blocks), the longest columns first. A CTA takes column q and column blocks - 1 - q:
-/// blocks + 1 warps, however long the columns are. Shared: the warps' panels [32][32], then their finished blocks, then
-/// the beta of their rows.
+/// blocks + 1 warps, however long the columns are.
 template <bool kVector>
 __global__ void __launch_bounds__(32 * kMostWarps, 2) blocked_kernel(const __grid_constant__ Params p, int blocks) {
-  device::wait_for_previous_grid();
+  const Shared shared{reinterpret_cast<float*>(device::dynamic_shared()), blocks + 1};
   const int chunk = p.dims.chunk, warp = device::warp_id();
+  if (device::lane_id() == 0) device::init_barrier(shared.barrier(warp), 32);
+  __syncthreads();
   const int q = static_cast<int>(blockIdx.x / p.dims.chunks()), long_column = blocks - q;
   const std::int64_t item = blockIdx.x % p.dims.chunks();
   Block block{p.a + item * chunk * chunk, p.beta + item * chunk, p.s + item * chunk * chunk, chunk, 0, q, warp};
   if (warp >= long_column) block.column = blocks - 1 - q, block.step = warp - long_column;
-  const bool present = warp < long_column || block.column != q;  // the middle column of an odd number has no partner
-  if (!present) block.step = 0;
+  if (warp >= long_column && block.column == q) return;  // the middle column of an odd number has no partner
   block.row = block.column + block.step;
-  float* panel = reinterpret_cast<float*>(device::dynamic_shared()) + warp * kPanel;
-  float* finished = reinterpret_cast<float*>(device::dynamic_shared()) + (blocks + 1) * kPanel + warp * kTile;
+  device::wait_for_previous_grid();
   PanelLoads<kVector> loads;
-  Accumulators acc = {};
-  if (present) loads.load(block, block.column);
-  if (present && block.row != block.column)  // the block mirrored at the diagonal, while the loads are on their way
+  loads.load(block, block.column);
+  if (block.row != block.column)  // the block mirrored at the diagonal, while the loads are on their way
     store_tile<kVector>(block, kBlock * block.column, kBlock * block.row, [](int, int) { return float4{}; });
-  float* beta = reinterpret_cast<float*>(device::dynamic_shared()) + (blocks + 1) * (kPanel + kTile) + warp * kBlock;
+  float *panel = shared.panel(warp), *finished = shared.finished(warp), *beta = shared.beta(warp);
   const int own_row = kBlock * block.row + device::lane_id();
-  beta[device::lane_id()] = present && own_row < chunk ? block.beta[own_row] : 0.0f;
-  // Barrier `step` comes after the blocks of that step are finished; every warp passes all of them.
+  beta[device::lane_id()] = own_row < chunk ? block.beta[own_row] : 0.0f;
+  Accumulators acc = {};
   for (int step = 0; step < block.step; ++step) {
-    meet();
+    const int above = warp - block.step + step;  // whose block is `step` of the column
+    device::wait(shared.barrier(above), 0);
     loads.store(beta, panel);
-    const float* above = finished - (block.step - step) * kTile;
     if (step == 0)
-      fold_block<true>(panel, above, acc);
+      fold_block<true>(panel, shared.finished(above), acc);
     else
-      fold_block<false>(panel, above, acc);
+      fold_block<false>(panel, shared.finished(above), acc);
     loads.load(block, block.column + step + 1);  // on its way while the warp waits, not held while it folds
   }
-  if (present) {
-    loads.store(beta, panel);
-    if (block.step == 0)
-      finish_rows<true>(panel, finished, acc);
-    else
-      finish_rows<false>(panel, finished, acc);
-  }
-  for (int step = block.step; step + 1 < long_column; ++step) meet();
-  __syncwarp();  // the longest warps pass no barrier after their last rows, which other lanes wrote
-  if (present)
-    store_tile<kVector>(block, kBlock * block.row, kBlock * block.column,
-                        [&](int r, int x) { return *reinterpret_cast<const float4*>(finished + r * kBlock + x); });
+  loads.store(beta, panel);
+  if (block.step == 0)
+    finish_rows<true>(panel, finished, acc);
+  else
+    finish_rows<false>(panel, finished, acc);
+  device::arrive(shared.barrier(warp));  // every lane for what it wrote
+  __syncwarp();
+  store_tile<kVector>(block, kBlock * block.row, kBlock * block.column,
+                      [&](int r, int x) { return *reinterpret_cast<const float4*>(finished + r * kBlock + x); });
 }
 
 // --- launchers -------------------------------------------------------------------------------------------------------
@@ -232,8 +241,7 @@ int blocks_of(const Params& p) { return device::ceil_div(p.dims.chunk, kBlock); 
 
 device::LaunchShape shape_of(const Params& p) {
   const int blocks = blocks_of(p), pairs = device::ceil_div(blocks, 2), warps = blocks == 1 ? 1 : blocks + 1;
-  return {dim3(static_cast<unsigned>(p.dims.chunks() * pairs)), 32 * warps,
-          static_cast<std::size_t>((blocks + 1) * (kPanel + kTile + kBlock)) * 4};
+  return {dim3(static_cast<unsigned>(p.dims.chunks() * pairs)), 32 * warps, Shared::bytes(blocks + 1)};
 }
 
 std::string refuse(const Params& p, const Device& device) {

@@ -41,10 +41,12 @@ __device__ __forceinline__ void copy_async_part(void* shared, const void* global
   asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(target), "l"(global), "r"(present) : "memory");
 }
 
-/// Copies 16 bytes, or fills with zeros; both addresses are multiples of 16 all the same.
-__device__ __forceinline__ void copy_async_if(bool on, void* shared, const void* global) {
+/// Copies 16 bytes, or fills with zeros; both addresses are multiples of 16 all the same. `policy`: of L2.
+__device__ __forceinline__ void copy_async_if(bool on, void* shared, const void* global, std::uint64_t policy) {
   const auto target = static_cast<std::uint32_t>(__cvta_generic_to_shared(shared));
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(target), "l"(global), "r"(on ? 16 : 0) : "memory");
+  asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2, %3;" ::"r"(target), "l"(global),
+               "r"(on ? 16 : 0), "l"(policy)
+               : "memory");
 }
 
 /// Closes a group of copies: all since the last call. An empty group counts.

@@ -71,6 +71,30 @@ inline bool rows_return(const Dims& dims, std::int32_t entries) {
   return 4 * std::int64_t{dims.chunk} * entries >= dims.slots;
 }
 
+/// How long L2 keeps rows that were read.
+enum class Stay : std::int32_t {
+  leave,    ///< evicted first, as with a load that leaves no line in L1 and says nothing of L2 (measured on an H200)
+  usual,    ///< as all else
+  quarter,  ///< a quarter of the lines `last`, the others `leave`
+  last,     ///< evicted last
+};
+
+/// gather's rows, by operand.
+struct GatherStays {
+  Stay writes, reads;
+};
+/// Write reads the rows of the writes again two launches later, nobody soon those of the reads, unless rows return
+/// within the step. Of more rows than L2 holds a quarter stays: all of them would drive each other out.
+inline GatherStays gather_stays(const Dims& dims, DType row, bool returning, std::size_t l2_bytes) {
+  if (returning) return {Stay::last, Stay::usual};
+  const auto row_bytes = dims.head_dim * static_cast<std::int64_t>(size_of(row));
+  const std::int64_t bytes = std::int64_t{dims.streams} * dims.write_positions() * row_bytes;
+  if (4 * bytes > 3 * static_cast<std::int64_t>(l2_bytes)) return {Stay::quarter, Stay::usual};
+  return {Stay::usual, Stay::leave};
+}
+/// gather_grad's: undo reads them again, two launches later.
+inline constexpr Stay kGradientStay = Stay::last;
+
 /// Lanes of a row group where rows return and slices are free (gather's; gather_grad's dots fix theirs). With 4 parts a
 /// token, two or three slices of 256 bytes of one stream are in flight, and rows are found again in L2: flagship gather
 /// took 3.2 ms on an H200, 3.9 with 32 lanes and 1 part; of 1024 tokens, 0.81 ms, 0.82 with 8 parts, 0.97 with 8 lanes.

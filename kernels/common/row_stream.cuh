@@ -29,9 +29,9 @@ struct EntryBlock {
 };
 
 /// Folds the units of this warp, in order. `ring`: the lane's vectors, kStreamThreads apart; it reads what it copied
-/// itself. `job`: its unit, `at` and `columns`, which are the same for all units of a warp; source(unit) and
-/// place(unit); take(unit), where the next sum begins; row(..) as a visitor of fold_row; end(acc). A unit's entries are
-/// folded in blocks of 32, those that are missing as terms of zeros.
+/// itself. `job`: its unit, `at` and `columns`, which are the same for all units of a warp; source(unit),
+/// policy(unit) and place(unit); take(unit), where the next sum begins; row(..) as a visitor of fold_row; end(acc). A
+/// unit's entries are folded in blocks of 32, those that are missing as terms of zeros.
 template <typename Row, typename Job>
 __device__ __forceinline__ void fold_units(const RowPlan& plan, const StreamWalk& walk, uint4* ring, Job& job) {
   constexpr int kBatch = 8;  // rows that are asked for, waited for and used together
@@ -47,10 +47,12 @@ __device__ __forceinline__ void fold_units(const RowPlan& plan, const StreamWalk
     prefetch_slice(plan, job.at, job.columns, mine.held.row);
   TakeTurn{}();
   const auto ask = [&](const EntryBlock& block, int holder, int slot) {
+    const std::uint64_t policy = job.policy(block.unit);
 #pragma unroll
     for (int u = 0; u < kBatch; ++u) {
       const int row = __shfl_sync(kWholeWarp, block.held.row, holder + u);
-      copy_async_if(row >= 0 && job.columns.inside, ring + (slot + u) * kStreamThreads, job.columns.at(max(row, 0)));
+      copy_async_if(row >= 0 && job.columns.inside, ring + (slot + u) * kStreamThreads, job.columns.at(max(row, 0)),
+                    policy);
     }
   };
 #pragma unroll 1

@@ -10,16 +10,22 @@ namespace sdm::device {
 
 // --- loads that may be off: zeros instead of a row, without a branch between the loads of a batch --------------------
 
-/// A coherent 16-byte load that leaves no line in L1 (load_row), or zeros.
-__device__ __forceinline__ uint4 load_row_if(bool on, const void* p, uint4 v = {0, 0, 0, 0}) {
-  asm volatile(
-      "{\n .reg .pred on;\n setp.ne.u32 on, %5, 0;\n"
-      " @on ld.global.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];\n}"
-      : "+r"(v.x), "+r"(v.y), "+r"(v.z), "+r"(v.w)
-      : "l"(p), "r"(static_cast<unsigned>(on)));
-  return v;
+/// Only constants, chosen by what is the same for a warp: the policy then lies in uniform registers, where loads want
+/// it (H200, where each load of the fused forward had to take it there: flag64 6,722 us in place of 5,977).
+__device__ __forceinline__ std::uint64_t policy_of(Stay stay) {
+  std::uint64_t policy;
+  switch (stay) {
+    case Stay::leave: asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy)); break;
+    case Stay::usual: asm("createpolicy.fractional.L2::evict_unchanged.b64 %0, 1.0;" : "=l"(policy)); break;
+    case Stay::quarter:
+      asm("createpolicy.fractional.L2::evict_last.L2::evict_first.b64 %0, 0.25;" : "=l"(policy));
+      break;
+    default: asm("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(policy));
+  }
+  return policy;
 }
-/// The same with an L2 eviction policy.
+
+/// A coherent 16-byte load that leaves no line in L1 (load_row) and follows `policy` in L2, or zeros.
 __device__ __forceinline__ uint4 load_row_if(bool on, const void* p, std::uint64_t policy, uint4 v = {0, 0, 0, 0}) {
   asm volatile(
       "{\n .reg .pred on;\n setp.ne.u32 on, %5, 0;\n"
@@ -28,31 +34,20 @@ __device__ __forceinline__ uint4 load_row_if(bool on, const void* p, std::uint64
       : "l"(p), "r"(static_cast<unsigned>(on)), "l"(policy));
   return v;
 }
-__device__ __forceinline__ std::uint64_t evict_first_policy() {
-  std::uint64_t policy;
-  asm("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
-  return policy;
-}
 
 /// What one lane holds of a row of T: 16 bytes, or (kWhole false) one element of a row that is no multiple of 16 bytes.
 template <typename T, bool kWhole>
 struct RowVector {
   using Raw = uint4;
   static constexpr int kElements = kVec<T>;
-  template <bool kHint>
-  __device__ static uint4 load(bool on, const char* p, std::uint64_t policy) {
-    return kHint ? load_row_if(on, p, policy) : load_row_if(on, p);
-  }
+  __device__ static uint4 load(bool on, const char* p, std::uint64_t policy) { return load_row_if(on, p, policy); }
   __device__ static void widen(const Raw& raw, float (&out)[kElements]) { device::widen<T>(raw, out); }
 };
 template <typename T>
 struct RowVector<T, false> {
   using Raw = T;
   static constexpr int kElements = 1;
-  template <bool kHint>
-  __device__ static T load(bool on, const char* p, std::uint64_t) {
-    return on ? *reinterpret_cast<const T*>(p) : T{};
-  }
+  __device__ static T load(bool on, const char* p, std::uint64_t) { return on ? *reinterpret_cast<const T*>(p) : T{}; }
   __device__ static void widen(const Raw& raw, float (&out)[1]) { out[0] = load_element(raw); }
 };
 
@@ -161,20 +156,19 @@ __device__ __forceinline__ void fold_row(const RowPlan& plan, const Entry& mine,
 /// at 64 registers there is no room for that; `row(u, holder, raw, wide, base)` for every row in order: u-th of kDepth,
 /// held by lane `holder`, so that the entry is base + holder*groups. `ready()` is called once, before the first row is
 /// read: it waits for the rows' writers; indices and weights are older. Before, the first `early` rows are asked for in
-/// L2, at most `lanes` and whole vectors only. kClearFirst: registers that may get no row are cleared before the first
-/// load, not between the loads, where clearing what was the address of one may wait for the row of another (H200, the
-/// fused forward at default saving fp8: 13 waits in 16 loads, 1,300 us, without them 1,132; the other kernels have no
-/// such waits and do not gain).
-template <typename Row, int kDepth, bool kHint, bool kClearFirst = false, typename Visitor, typename Ready = TakeTurn>
+/// L2, at most `lanes` and whole vectors only. `policy`: of the rows in L2 (policy_of). kClearFirst: registers that may
+/// get no row are cleared before the first load, not between the loads, where clearing what was the address of one may
+/// wait for the row of another (H200, the fused forward at default saving fp8: 13 waits in 16 loads, 1,300 us, without
+/// them 1,132; the others had fewer such waits or none and did not gain).
+template <typename Row, int kDepth, bool kClearFirst = false, typename Visitor, typename Ready = TakeTurn>
 __device__ __forceinline__ void fold_part(const RowPlan& plan, const RowPlace& at, const EntrySource& source, int part,
-                                          const RowColumns& columns, Visitor& visitor, float (&acc)[Row::kElements],
-                                          Ready&& ready = {}, std::int32_t early = 0) {
+                                          const RowColumns& columns, std::uint64_t policy, Visitor& visitor,
+                                          float (&acc)[Row::kElements], Ready&& ready = {}, std::int32_t early = 0) {
   const int count = plan.part_entries(source.entries);
   Entry next = fetch_entry(source, at, part + (at.lane << plan.group_bits));
   prefetch_entry(source, at, part + (at.lane << plan.group_bits));
   if (Row::kElements > 1 && at.lane < early) prefetch_slice(plan, at, columns, next.row);
   ready();
-  const std::uint64_t policy = kHint ? evict_first_policy() : 0;
   for (int base = 0; base < count; base += plan.lanes()) {
     const Entry mine = next;
     const int entry = part + (base << plan.group_bits);
@@ -191,7 +185,7 @@ __device__ __forceinline__ void fold_part(const RowPlan& plan, const RowPlace& a
       for (int u = 0; u < kDepth; ++u) {
         const int row = __shfl_sync(kWholeWarp, mine.row, i + u, plan.lanes());
         const bool there = row >= 0 && columns.inside;
-        if (!kClearFirst || there) raw[u] = Row::template load<kHint>(there, columns.at(row), policy);
+        if (!kClearFirst || there) raw[u] = Row::load(there, columns.at(row), policy);
       }
       if (kDepth > 8 && i == 0) visitor.hold(entry + (at.lane << plan.group_bits));
 #pragma unroll

@@ -57,7 +57,8 @@ __device__ __forceinline__ void gather_grad_phase(const BackwardArgs& a, const T
                                            at.valid && columns.inside, visitor.x);
     for (int first = 0; first < plan.groups(); first += plan.parallel()) {
       float acc[Row::kElements] = {};
-      device::fold_part<Row, 8, false>(plan, at, source, first + at.part, columns, visitor, acc, wait);
+      device::fold_part<Row, 8>(plan, at, source, first + at.part, columns, device::policy_of(kGradientStay), visitor,
+                                acc, wait);
       device::finish_part(plan, at, first + at.part, parts, out, acc);
     }
     device::total_parts<Row::kElements>(plan, at, parts, out);

@@ -59,6 +59,7 @@ __device__ __forceinline__ void gather_operand(const ForwardArgs& a, const Team&
     stash = device::stash_at(g.stash, step, a.dims.streams, std::int64_t{plan.head_dim} * sizeof(typename F::T));
   const device::EntrySource source = source_at(g.source[operand], a.dims, step);
   float* out = g.out[operand] + first_token * plan.head_dim;
+  const std::uint64_t policy = device::policy_of(g.stay[operand]);
   for (int block = rank; block < units.blocks; block += ctas) {
     if (block != rank) __syncthreads();  // the parts of the block before have been added up
     const RowPlace at = units.place(plan, block);
@@ -68,8 +69,8 @@ __device__ __forceinline__ void gather_operand(const ForwardArgs& a, const Team&
         operand == 0};
     for (int first = 0; first < plan.groups(); first += plan.parallel()) {
       float acc[Row::kElements] = {};
-      device::fold_part<Row, F::kDepth, false, write::is_quantized(F::kSave)>(plan, at, source, first + at.part,
-                                                                              columns, visitor, acc, wait);
+      device::fold_part<Row, F::kDepth, write::is_quantized(F::kSave)>(plan, at, source, first + at.part, columns,
+                                                                       policy, visitor, acc, wait);
       device::finish_part(plan, at, first + at.part, parts, out, acc);
     }
     device::total_parts<Row::kElements>(plan, at, parts, out);

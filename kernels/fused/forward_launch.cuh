@@ -16,7 +16,7 @@ inline ForwardArgs forward_args(const Forward& pass, const LaunchContext& contex
   args.dims = dims;
   args.team = teams_of(dims, context);
   args.counters = pass.counters;
-  args.gather = rows::args_of(bind_step(pass.gather, 0), plan);
+  args.gather = rows::args_of(bind_step(pass.gather, 0), plan, context.device);
   args.mix = pass.mix;
   args.write = pass.write;
   args.engine = context.device.has_copy_engine();

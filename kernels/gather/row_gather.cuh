@@ -14,6 +14,7 @@ struct Args {
   const void* bank;
   EntrySource source[2];  ///< writes, reads
   float* out[2];          ///< [P*C, D] each
+  Stay stay[2];           ///< of their rows
   std::int32_t operands;  ///< CTAs alternate between them: both read the rows of one stream at the same time
   std::int32_t early_ctas;
   StashTarget stash;
@@ -21,7 +22,7 @@ struct Args {
 
 /// grid: CTAs of units, times operands. At 8 rows in flight 64 registers keep 1024 threads on an SM, 80 with a stash
 /// 768; 16 rows take 128 and leave 512 threads.
-template <typename T, bool kWhole, int kDepth, bool kHint, bool kStash>
+template <typename T, bool kWhole, int kDepth, bool kStash>
 __global__ void __launch_bounds__(kMaxRowThreads, kDepth > 8 ? 2 : (kStash ? 3 : 4))
     gather_rows(const __grid_constant__ Args args) {
   using Row = RowVector<T, kWhole>;
@@ -31,6 +32,7 @@ __global__ void __launch_bounds__(kMaxRowThreads, kDepth > 8 ? 2 : (kStash ? 3 :
   const unsigned operand = args.operands == 2 ? blockIdx.x & 1u : 0u;
   const unsigned block = args.operands == 2 ? blockIdx.x / 2 : blockIdx.x;
   const EntrySource& source = args.source[operand];
+  const std::uint64_t policy = policy_of(args.stay[operand]);
   float* out = args.out[operand];
   const RowPlace at = place_of(plan, static_cast<int>(block), static_cast<int>(threadIdx.x));
   const RowColumns columns = columns_of<T>(args.bank, plan, at);
@@ -40,7 +42,7 @@ __global__ void __launch_bounds__(kMaxRowThreads, kDepth > 8 ? 2 : (kStash ? 3 :
   for (int first = 0; first < plan.groups(); first += plan.parallel()) {
     const int part = first + at.part;
     float acc[Row::kElements] = {};
-    fold_part<Row, kDepth, kHint>(plan, at, source, part, columns, visitor, acc, TakeTurn{}, first == 0 ? early : 0);
+    fold_part<Row, kDepth>(plan, at, source, part, columns, policy, visitor, acc, TakeTurn{}, first == 0 ? early : 0);
     finish_part(plan, at, part, parts, out, acc);
   }
   total_parts<Row::kElements>(plan, at, parts, out);
@@ -62,13 +64,15 @@ inline int depth_of(const Params& p, const RowPlan& plan, const LaunchContext& c
   return rows_in_flight(plan, p.inter ? std::min(p.dims.writes, p.dims.reads) : p.dims.writes, context);
 }
 
-inline Args args_of(const Params& p, const RowPlan& plan) {
+inline Args args_of(const Params& p, const RowPlan& plan, const Device& device) {
   const Dims& d = p.dims;
   const std::int64_t token = std::int64_t{p.step} * d.streams * d.chunk;
   Args args{};
   args.plan = plan;
   args.bank = p.bank.data;
   args.operands = operands(p);
+  const GatherStays stays = gather_stays(d, p.bank.dtype, plan.slice_major, device.l2_bytes);
+  args.stay[0] = stays.writes, args.stay[1] = stays.reads;
   args.source[0] = entries_of(p.k_idx, p.k_weight, d.writes, d, p.step, p.step + 1);
   args.out[0] = p.retrieved + token * d.head_dim;
   if (p.inter) {
@@ -83,19 +87,18 @@ inline Args args_of(const Params& p, const RowPlan& plan) {
   return args;
 }
 
-template <bool kHint>
+template <bool kLeave>
 void launch_rows(const Params& p, const LaunchContext& context) {
   const RowPlan plan = plan_of(p, context);
   const LaunchShape shape = shape_of(plan, operands(p));
-  Args args = args_of(p, plan);
+  Args args = args_of(p, plan, context.device);
+  if (kLeave) args.stay[0] = args.stay[1] = Stay::leave;
   args.early_ctas = early_ctas(context, kEarlyThreads / plan.threads);
   dispatch_real(p.bank.dtype, [&]<typename T>() {
     dispatch_value<false, true>(p.stash.format != SnapshotFormat::none, [&]<bool kStash>() {
-      if constexpr (!kHint)  // refused with the hint
-        if (plan.vec == 1) return launch(gather_rows<T, false, 8, false, kStash>, shape, context, args);
-      dispatch_value<8, 16>(depth_of(p, plan, context), [&]<int kDepth>() {
-        launch(gather_rows<T, true, kDepth, kHint, kStash>, shape, context, args);
-      });
+      if (plan.vec == 1) return launch(gather_rows<T, false, 8, kStash>, shape, context, args);
+      dispatch_value<8, 16>(depth_of(p, plan, context),
+                            [&]<int kDepth>() { launch(gather_rows<T, true, kDepth, kStash>, shape, context, args); });
     });
   });
 }

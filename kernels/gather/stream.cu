@@ -14,20 +14,29 @@ struct StreamArgs {
   StreamWalk walk;
 };
 
-/// A warp's unit: operand, token and slice.
+/// A warp's unit: operand, token and slice. The reads come first: write finds in L2 what was read last.
 template <typename T>
 struct SumJob {
   const Args& args;
   int unit;
   RowPlace at;
   RowColumns columns;
+  std::uint64_t writes_policy, reads_policy;
 
   __device__ SumJob(const Args& all, int first)
-      : args(all), unit(first), at(place(first)), columns(columns_of<T>(all.bank, all.plan, at)) {}
-  __device__ int operand(int u) const { return u >= args.plan.units ? 1 : 0; }
+      : args(all),
+        unit(first),
+        at(place(first)),
+        columns(columns_of<T>(all.bank, all.plan, at)),
+        writes_policy(policy_of(all.stay[0])),
+        reads_policy(policy_of(all.stay[1])) {}
+  __device__ bool behind(int u) const { return u >= args.plan.units; }
+  __device__ int operand(int u) const { return args.operands == 2 && !behind(u) ? 1 : 0; }
+  __device__ std::uint64_t policy(int u) const { return operand(u) == 0 ? writes_policy : reads_policy; }
   __device__ const EntrySource& source(int u) const { return args.source[operand(u)]; }
   __device__ RowPlace place(int u) const {
-    return place_of_unit(args.plan, u - operand(u) * args.plan.units, args.plan.units, static_cast<int>(threadIdx.x));
+    return place_of_unit(args.plan, behind(u) ? u - args.plan.units : u, args.plan.units,
+                         static_cast<int>(threadIdx.x));
   }
   __device__ void take(int u) { unit = u, at = place(u); }
   __device__ void row(int, int, const uint4&, const float (&)[kVec<T>], int) {}
@@ -52,7 +61,7 @@ RowPlan plan_for(const Params& p, const LaunchContext& context) {
 
 void launch_stream(const Params& p, const LaunchContext& context) {
   const RowPlan plan = plan_for(p, context);
-  const StreamArgs args{args_of(p, plan), stream_walk(plan, operands(p), context)};
+  const StreamArgs args{args_of(p, plan, context.device), stream_walk(plan, operands(p), context)};
   dispatch_real(p.bank.dtype,
                 [&]<typename T>() { launch(gather_stream<T>, stream_shape(plan, args.walk, context), context, args); });
 }
@@ -63,22 +72,25 @@ std::string refuse(const Params& p, const Device& device) {
   return reason.empty() ? refuse_rows(p, device) : reason;
 }
 
+/// Where a step's rows are more than L2 holds, and tokens have whole blocks of entries. With fewer rows `rows` is
+/// faster (H200, wide960: 1,111 us, 1,134 by `stream`).
+bool suits(const Params& p, const Device& device) {
+  const bool whole = p.dims.writes % kStreamLanes == 0 && (!p.inter || p.dims.reads % kStreamLanes == 0);
+  const bool returning = plan_for(p, {}).slice_major;
+  return whole && gather_stays(p.dims, p.bank.dtype, returning, device.l2_bytes).writes == Stay::quarter;
+}
+
 std::string describe_launch(const Params& p, const LaunchContext& context) {
   return describe_stream(plan_for(p, context), operands(p), context);
 }
 
 }  // namespace
 
-/// Not automatic: H200, flag64, the stage alone 2,217 us to 2,140, but the forward in plain launches 7,280 to 7,460 and
-/// in dependent ones 6,795 to 7,021; probably because warps with a fixed share of the rows cannot make up for DRAM that
-/// is busy writing back what the write before left (not profiled).
 constinit const Variant<Params> stream{
     .name = "stream",
-    .why =
-        "rows of a warp's tokens and operands as one stream through shared memory: faster than `rows` alone, not in a "
-        "pass",
+    .why = "rows of a warp's tokens, first of the reads, then of the writes, as one stream through shared memory",
     .guarantee = Guarantee::exact,
-    .automatic = false,
+    .suits = suits,
     .refuse = refuse,
     .launch = launch_stream,
     .describe = describe_launch,

@@ -140,8 +140,8 @@ __global__ void __launch_bounds__(kMaxRowThreads, kDepth > 8 ? 2 : (kCopy ? 3 : 
   const std::int32_t early = early_rows(args.early_ctas);
   for (int first = 0; first < plan.groups(); first += plan.parallel()) {
     float acc[Row::kElements] = {};
-    fold_part<Row, kDepth, false>(plan, at, args.source, first + at.part, columns, visitor, acc, TakeTurn{},
-                                  first == 0 ? early : 0);
+    fold_part<Row, kDepth>(plan, at, args.source, first + at.part, columns, policy_of(kGradientStay), visitor, acc,
+                           TakeTurn{}, first == 0 ? early : 0);
     finish_part(plan, at, first + at.part, parts, args.d_dv_w, acc);
   }
   total_parts<Row::kElements>(plan, at, parts, args.d_dv_w);

@@ -30,6 +30,7 @@ struct DotJob {
         at(place_of_first),
         columns(columns_of<T>(all.grad, all.plan, at)),
         dots(dots_of<Row>(all, at, columns)) {}
+  __device__ std::uint64_t policy(int) const { return policy_of(kGradientStay); }
   __device__ const EntrySource& source(int) const { return args.source; }
   __device__ RowPlace place(int u) const {
     return place_of_unit(args.plan, u, args.plan.units, static_cast<int>(threadIdx.x));
@@ -79,18 +80,20 @@ std::string refuse(const Params& p, const Device& device) {
   return reason.empty() ? refuse_rows(p, device) : reason;
 }
 
+/// Where rows do not return, and tokens have whole blocks of entries.
+bool suits(const Params& p, const Device&) { return p.dims.writes % kStreamLanes == 0 && !plan_for(p, {}).slice_major; }
+
 std::string describe_launch(const Params& p, const LaunchContext& context) {
   return describe_stream(plan_for(p, context), 1, context);
 }
 
 }  // namespace
 
-/// Not automatic, as gather's: H200, flag64, the stage alone 1,194 us to 1,177, which no pass showed.
 constinit const Variant<Params> stream{
     .name = "stream",
-    .why = "rows of a warp's tokens as one stream through shared memory: faster than `rows` alone, not in a pass",
+    .why = "rows of a warp's tokens as one stream through shared memory, for steps that fill the GPU with warps",
     .guarantee = Guarantee::exact,
-    .automatic = false,
+    .suits = suits,
     .refuse = refuse,
     .launch = launch_stream,
     .describe = describe_launch,

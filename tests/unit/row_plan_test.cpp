@@ -117,6 +117,20 @@ TEST(RowPlan, SwizzleIsAPermutationWithoutConflicts) {
   }
 }
 
+TEST(RowPlan, RowsThatWriteReadsAgainStayInL2WhereTheyFit) {
+  constexpr std::size_t kL2 = 60 << 20;
+  Dims dims = dims_of(4, 64, 4096, 960);
+  dims.writes = 64;  // 30 MiB a step
+  EXPECT_EQ(gather_stays(dims, DType::bf16, false, kL2).writes, Stay::usual);
+  EXPECT_EQ(gather_stays(dims, DType::bf16, false, kL2).reads, Stay::leave);
+  EXPECT_EQ(gather_stays(dims, DType::bf16, true, kL2).writes, Stay::last);
+  EXPECT_EQ(gather_stays(dims, DType::bf16, true, kL2).reads, Stay::usual);
+  EXPECT_EQ(gather_stays(dims, DType::f32, false, kL2).writes, Stay::quarter) << "twice as much does not fit";
+  EXPECT_EQ(gather_stays(dims, DType::bf16, false, kL2 / 2).writes, Stay::quarter);
+  dims.streams = 1 << 20;
+  EXPECT_EQ(gather_stays(dims, DType::bf16, false, kL2).writes, Stay::quarter) << "counted in 64 bits";
+}
+
 TEST(RowPlan, RefusesWhatItCannotCount) {
   const Dims dims = dims_of(8, 64, 4096, 128);
   EXPECT_EQ(refuse_row_plan(dims, 32, 64), "");

@@ -148,6 +148,40 @@ __device__ __forceinline__ void fold_row(const RowPlan& plan, const Entry& mine,
   visitor.row(u, holder, raw, wide, base);
 }
 
+/// The rows of entries i .. i + kDepth - 1 that the lanes of the row group hold in `mine`: all loads are on their way
+/// before the first is used. kClearFirst: registers that may get no row are cleared before the first load, not between
+/// the loads, where clearing what was the address of one may wait for the row of another (H200, the fused forward at
+/// default saving fp8: 13 waits in 16 loads, 1,300 us, without them 1,132; the others had fewer such waits or none and
+/// did not gain). 16 rows of f32 need their addresses first, too: the fused steps of f32_128 took 1,362 us without
+/// saving, 1,214 with that, and 1,494 and 1,490 saving raw.
+template <typename Row, int kDepth, bool kClearFirst>
+__device__ __forceinline__ void load_rows(const RowPlan& plan, const Entry& mine, int i, const RowColumns& columns,
+                                          std::uint64_t policy, typename Row::Raw (&raw)[kDepth]) {
+  constexpr bool kAddressesFirst = kDepth == 16 && Row::kElements == 4;
+  const char* from[kDepth];
+  bool there[kDepth];
+  const auto find = [&](int u) {
+    const int row = __shfl_sync(kWholeWarp, mine.row, i + u, plan.lanes());
+    from[u] = columns.at(row), there[u] = row >= 0 && columns.inside;
+  };
+  if constexpr (kAddressesFirst) {
+#pragma unroll
+    for (int u = 0; u < kDepth; ++u) {
+      find(u);
+      asm volatile("" : "+l"(from[u]));
+    }
+  }
+  if constexpr (kClearFirst || kAddressesFirst) {
+#pragma unroll
+    for (int u = 0; u < kDepth; ++u) raw[u] = cleared<typename Row::Raw>();
+  }
+#pragma unroll
+  for (int u = 0; u < kDepth; ++u) {
+    if constexpr (!kAddressesFirst) find(u);
+    if (!(kClearFirst || kAddressesFirst) || there[u]) raw[u] = Row::load(there[u], from[u], policy);
+  }
+}
+
 /// Folds the entries of `part` in ascending order into acc (+0 before). Each lane of the row group holds one entry's
 /// row and weight and hands them round, so the row loads wait for one index load only; kDepth rows (at most `lanes`)
 /// are in flight before the first is used, and the next entries are fetched behind them. Every lane of the CTA must
@@ -156,10 +190,7 @@ __device__ __forceinline__ void fold_row(const RowPlan& plan, const Entry& mine,
 /// at 64 registers there is no room for that; `row(u, holder, raw, wide, base)` for every row in order: u-th of kDepth,
 /// held by lane `holder`, so that the entry is base + holder*groups. `ready()` is called once, before the first row is
 /// read: it waits for the rows' writers; indices and weights are older. Before, the first `early` rows are asked for in
-/// L2, at most `lanes` and whole vectors only. `policy`: of the rows in L2 (policy_of). kClearFirst: registers that may
-/// get no row are cleared before the first load, not between the loads, where clearing what was the address of one may
-/// wait for the row of another (H200, the fused forward at default saving fp8: 13 waits in 16 loads, 1,300 us, without
-/// them 1,132; the others had fewer such waits or none and did not gain).
+/// L2, at most `lanes` and whole vectors only. `policy`: of the rows in L2 (policy_of).
 template <typename Row, int kDepth, bool kClearFirst = false, typename Visitor, typename Ready = TakeTurn>
 __device__ __forceinline__ void fold_part(const RowPlan& plan, const RowPlace& at, const EntrySource& source, int part,
                                           const RowColumns& columns, std::uint64_t policy, Visitor& visitor,
@@ -177,16 +208,7 @@ __device__ __forceinline__ void fold_part(const RowPlan& plan, const RowPlace& a
     const int stop = min(plan.lanes(), count - base);
     for (int i = 0; i < stop; i += kDepth) {
       typename Row::Raw raw[kDepth];
-      if constexpr (kClearFirst) {
-#pragma unroll
-        for (int u = 0; u < kDepth; ++u) raw[u] = cleared<typename Row::Raw>();
-      }
-#pragma unroll
-      for (int u = 0; u < kDepth; ++u) {
-        const int row = __shfl_sync(kWholeWarp, mine.row, i + u, plan.lanes());
-        const bool there = row >= 0 && columns.inside;
-        if (!kClearFirst || there) raw[u] = Row::load(there, columns.at(row), policy);
-      }
+      load_rows<Row, kDepth, kClearFirst>(plan, mine, i, columns, policy, raw);
       if (kDepth > 8 && i == 0) visitor.hold(entry + (at.lane << plan.group_bits));
 #pragma unroll
       for (int u = 0; u < kDepth; ++u) fold_row<Row>(plan, mine, raw[u], u, i + u, entry, visitor, acc);

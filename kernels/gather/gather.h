@@ -10,13 +10,14 @@ struct Params {
   Dims dims;
   std::int32_t step = 0;
   std::int32_t groups = 1;
-  AnyPtr bank;                 ///< [P*slots, D] bf16 | f32
-  AnyPtr k_idx, q_idx;         ///< [N, C, W], [N, C, R] i32 | i64
-  AnyPtr k_weight, q_weight;   ///< [N, C, W], [N, C, R] f32 | bf16
-  float* retrieved = nullptr;  ///< [N, C, D] out
-  float* inter = nullptr;      ///< [N, C, D] out; null: one operand only
-  Snapshot stash;              ///< out; none, per_entry, or raw (dense by ordinal)
-  GroupPlaces place;           ///< of the writes, for the dense stash only
+  AnyPtr bank;                   ///< [P*slots, D] bf16 | f32
+  AnyPtr k_idx, q_idx;           ///< [N, C, W], [N, C, R] i32 | i64
+  AnyPtr k_weight, q_weight;     ///< [N, C, W], [N, C, R] f32 | bf16
+  float* retrieved = nullptr;    ///< [N, C, D] out
+  float* inter = nullptr;        ///< [N, C, D] out; null: one operand only
+  Snapshot stash;                ///< out; none, per_entry, or raw (dense by ordinal)
+  GroupPlaces place;             ///< of the writes, for the dense stash only
+  bool write_quantizes = false;  ///< write saves the rows of the writes as fp8 or int4: no bits, only what stays in L2
 };
 
 /// Parts of gather's sums: enough owners to fill a large GPU, at least 8 entries each. From shapes only, so the bits

@@ -71,7 +71,7 @@ inline Args args_of(const Params& p, const RowPlan& plan, const Device& device) 
   args.plan = plan;
   args.bank = p.bank.data;
   args.operands = operands(p);
-  const GatherStays stays = gather_stays(d, p.bank.dtype, plan.slice_major, device.l2_bytes);
+  const GatherStays stays = gather_stays(d, p.bank.dtype, plan.slice_major, p.write_quantizes, device.l2_bytes);
   args.stay[0] = stays.writes, args.stay[1] = stays.reads;
   args.source[0] = entries_of(p.k_idx, p.k_weight, d.writes, d, p.step, p.step + 1);
   args.out[0] = p.retrieved + token * d.head_dim;

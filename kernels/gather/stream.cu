@@ -72,12 +72,13 @@ std::string refuse(const Params& p, const Device& device) {
   return reason.empty() ? refuse_rows(p, device) : reason;
 }
 
-/// Where a step's rows are more than L2 holds, and tokens have whole blocks of entries. With fewer rows `rows` is
-/// faster (H200, wide960: 1,111 us, 1,134 by `stream`).
+/// Where a step's rows are more than L2 holds and some of them stay there, and tokens have whole blocks of entries.
+/// With fewer rows `rows` is faster (H200, wide960: 1,111 us, 1,134 by `stream`).
 bool suits(const Params& p, const Device& device) {
   const bool whole = p.dims.writes % kStreamLanes == 0 && (!p.inter || p.dims.reads % kStreamLanes == 0);
   const bool returning = plan_for(p, {}).slice_major;
-  return whole && gather_stays(p.dims, p.bank.dtype, returning, device.l2_bytes).writes == Stay::quarter;
+  const GatherStays stays = gather_stays(p.dims, p.bank.dtype, returning, p.write_quantizes, device.l2_bytes);
+  return whole && stays.writes == Stay::quarter;
 }
 
 std::string describe_launch(const Params& p, const LaunchContext& context) {

@@ -101,9 +101,7 @@ inline bool rows_aligned(const Params& p) {
 inline std::string unaligned_row(const Params& p) {
   return "a row of " + std::to_string(static_cast<std::size_t>(p.dims.head_dim) * size_of(p.bank.dtype)) + " bytes";
 }
-inline bool quantizes(const Params& p) {
-  return (p.snapshot.format == SnapshotFormat::fp8 || p.snapshot.format == SnapshotFormat::int4);
-}
+inline bool quantizes(const Params& p) { return is_quantized(p.snapshot.format); }
 /// What every variant refuses; empty: nothing.
 inline std::string refuse_common(const Params& p) {
   if (p.snapshot.format == SnapshotFormat::per_entry)

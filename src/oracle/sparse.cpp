@@ -117,7 +117,7 @@ void run_stream(const SparseWorkload& w, const SparseInputs& inputs, const Banks
                 int stream, OracleResult& r) {
   const StreamMap map(w, inputs, stream);
   const auto forms = options.bounds ? oracle::make_chunk_forms(map) : std::vector<oracle::ChunkForm>{};
-  const bool whole_rows = w.snapshot == SnapshotFormat::fp8 || w.snapshot == SnapshotFormat::int4;
+  const bool whole_rows = is_quantized(w.snapshot);
   const int block = whole_rows ? w.head_dim : kColumnBlock;
   StreamDots dots(w);
   for (int first = 0; first < w.head_dim; first += block)

@@ -89,7 +89,8 @@ gather::Params gather(const SparseBuffers& s) {
           .retrieved = f32(s.retrieved),
           .inter = f32(s.inter),
           .stash = s.workload.saved_by_gather() ? snapshot(s) : Snapshot{},
-          .place = group_places(s.writes)};
+          .place = group_places(s.writes),
+          .write_quantizes = is_quantized(s.workload.snapshot)};
 }
 
 mix::Params mix(const SparseBuffers& s) {

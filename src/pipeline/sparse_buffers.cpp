@@ -50,7 +50,7 @@ void add_snapshot(SparseBuffers& s, std::int64_t n_chunks) {
   const SparseWorkload& w = s.workload;
   if (w.snapshot == SnapshotFormat::none) return;
   const std::int64_t rows = n_chunks * s.dims.write_positions();
-  const bool quantized = w.snapshot == SnapshotFormat::fp8 || w.snapshot == SnapshotFormat::int4;
+  const bool quantized = is_quantized(w.snapshot);
   const DType dtype = quantized ? DType::u8 : w.snapshot == SnapshotFormat::bf16 ? DType::bf16 : w.bank_dtype;
   const std::int64_t columns =
       snapshot_row_bytes(w.snapshot, w.head_dim, w.bank_dtype) / static_cast<std::int64_t>(size_of(dtype));

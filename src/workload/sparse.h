@@ -17,6 +17,10 @@ constexpr std::string_view name_of(SnapshotFormat format) {
   return names[static_cast<int>(format)];
 }
 
+constexpr bool is_quantized(SnapshotFormat format) {
+  return format == SnapshotFormat::fp8 || format == SnapshotFormat::int4;
+}
+
 /// One log-decay per token, or one per write entry.
 enum class Gate : std::uint8_t { token, write };
 

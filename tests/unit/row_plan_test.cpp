@@ -121,14 +121,16 @@ TEST(RowPlan, RowsThatWriteReadsAgainStayInL2WhereTheyFit) {
   constexpr std::size_t kL2 = 60 << 20;
   Dims dims = dims_of(4, 64, 4096, 960);
   dims.writes = 64;  // 30 MiB a step
-  EXPECT_EQ(gather_stays(dims, DType::bf16, false, kL2).writes, Stay::usual);
-  EXPECT_EQ(gather_stays(dims, DType::bf16, false, kL2).reads, Stay::leave);
-  EXPECT_EQ(gather_stays(dims, DType::bf16, true, kL2).writes, Stay::last);
-  EXPECT_EQ(gather_stays(dims, DType::bf16, true, kL2).reads, Stay::usual);
-  EXPECT_EQ(gather_stays(dims, DType::f32, false, kL2).writes, Stay::quarter) << "twice as much does not fit";
-  EXPECT_EQ(gather_stays(dims, DType::bf16, false, kL2 / 2).writes, Stay::quarter);
+  EXPECT_EQ(gather_stays(dims, DType::bf16, false, false, kL2).writes, Stay::usual);
+  EXPECT_EQ(gather_stays(dims, DType::bf16, false, false, kL2).reads, Stay::leave);
+  EXPECT_EQ(gather_stays(dims, DType::bf16, true, false, kL2).writes, Stay::last);
+  EXPECT_EQ(gather_stays(dims, DType::bf16, true, false, kL2).reads, Stay::usual);
+  EXPECT_EQ(gather_stays(dims, DType::f32, false, false, kL2).writes, Stay::quarter) << "twice as much does not fit";
+  EXPECT_EQ(gather_stays(dims, DType::f32, false, true, kL2).writes, Stay::leave);
+  EXPECT_EQ(gather_stays(dims, DType::bf16, false, true, kL2).writes, Stay::usual);
+  EXPECT_EQ(gather_stays(dims, DType::bf16, false, false, kL2 / 2).writes, Stay::quarter);
   dims.streams = 1 << 20;
-  EXPECT_EQ(gather_stays(dims, DType::bf16, false, kL2).writes, Stay::quarter) << "counted in 64 bits";
+  EXPECT_EQ(gather_stays(dims, DType::bf16, false, false, kL2).writes, Stay::quarter) << "counted in 64 bits";
 }
 
 TEST(RowPlan, RefusesWhatItCannotCount) {

@@ -13,6 +13,9 @@ struct UnitRows {
 };
 class SourceRows {
  public:
+  struct Row {
+    int snapshot, gradient;
+  };
   __device__ SourceRows(const Params& p, int ordinal)
       : per_entry_(p.snapshot.format == SnapshotFormat::per_entry),
         copied_(p.reads_copy),
@@ -30,6 +33,12 @@ class SourceRows {
 #pragma unroll
       for (int i = 0; i < kWalkUnit; ++i) rows.snapshot[i] = token_of(heads[i].x) * writes_ + entry_of(heads[i].x);
     return rows;
+  }
+  /// The same for one group.
+  __device__ __forceinline__ Row next(const uint2& head) {
+    const Row row{snapshot_ahead(head, 0), gradient_ahead(head, 0)};
+    ordinal_ += static_cast<int>(head.x / kFirst);
+    return row;
   }
   /// The rows of one group to come, with `before` others before it.
   __device__ int snapshot_ahead(const uint2& head, int before) const {
@@ -88,9 +97,11 @@ class UndoLanes {
   static constexpr int kGradBytes = sizeof(Quad<G>);
   static constexpr int kSnapBytes = sizeof(SnapBits);
   static constexpr int kSlotBytes = kUndoSlotBytes<G, kCode, B>;
-  /// A unit's cells are read before the first is used, where the registers of 16 warps allow it (f32 rows would spill).
+  /// A unit's cells are read before the first is used, and the next rows asked for at once, where the registers of 16
+  /// warps allow it (f32 rows would spill).
   static constexpr bool kReadAhead = sizeof(G) == 2;
   static constexpr bool kSharedCells = kPieces;
+  static constexpr bool kByRow = false;
   static constexpr int kSlices = 1;
   static constexpr bool kAsks = kVector && (kCode == RowCode::raw || kCode == RowCode::bf16);
 
@@ -148,21 +159,30 @@ class UndoLanes {
   }
 
   /// `records`: the unit's. Units of whole groups of one, the common case, need no open group.
-  __device__ void consume(const uint4* records, int slot) {
+  template <typename Wait, typename Next>
+  __device__ __forceinline__ void consume(const uint4* records, int slot, Wait&& wait, Next&& issue_next) {
+    if constexpr (!kReadAhead) wait();
     Record record[kWalkUnit];
+    UnitCells cells;
     float x[kWalkUnit][4];
 #pragma unroll
     for (int i = 0; i < kWalkUnit; ++i) record[i] = record_of(records[i]);
-    tokens_.load(record, x);
     std::uint32_t all = kFirst | kLast;
 #pragma unroll
     for (int i = 0; i < kWalkUnit; ++i) all &= record[i].payload;
     const DotTarget::Dot mine = target_.of(records);
+    if constexpr (kReadAhead) {
+      wait();
+#pragma unroll
+      for (int i = 0; i < kWalkUnit; ++i) cells.of[i] = read_cells(slot + i);  // of no FIRST: old bits, unused
+      issue_next();
+    }
+    tokens_.load(record, x);
     float dots[2 * kWalkUnit];
     if (all == (kFirst | kLast))
-      fold_unit<true>(record, x, slot, dots);
+      fold_unit<true>(record, x, slot, cells, dots);
     else
-      fold_unit<false>(record, x, slot, dots);
+      fold_unit<false>(record, x, slot, cells, dots);
     const float sum = transposed_sum<2 * kWalkUnit, Tree::near_first>(dots, lane_);
     if (lane_ < 2 * kWalkUnit) target_.store(mine, sum);
   }
@@ -173,6 +193,9 @@ class UndoLanes {
     Quad<G> grad;
     SnapBits snap;
     float scale;
+  };
+  struct UnitCells {
+    Cells of[kWalkUnit];
   };
   /// Ring layout: per slot all lanes' gradient quads, then all snapshot quads, then the scales.
   template <int kBytes>
@@ -212,17 +235,10 @@ class UndoLanes {
   /// Per position: fold the token row into its group, the lane's partials of both dots, and the finished rows.
   template <bool kSingles>
   __device__ __forceinline__ void fold_unit(const Record (&record)[kWalkUnit], const float (&x)[kWalkUnit][4], int slot,
-                                            float (&dots)[2 * kWalkUnit]) {
-    Cells cells[kWalkUnit];
-    if constexpr (kReadAhead)
-#pragma unroll
-      for (int i = 0; i < kWalkUnit; ++i) cells[i] = read_cells(slot + i);  // of no FIRST: old bits, unused
+                                            const UnitCells& cells, float (&dots)[2 * kWalkUnit]) {
 #pragma unroll
     for (int i = 0; i < kWalkUnit; ++i) {
-      if (kSingles || (record[i].payload & kFirst) != 0u) {
-        if constexpr (!kReadAhead) cells[i] = read_cells(slot + i);
-        open_group(cells[i]);
-      }
+      if (kSingles || (record[i].payload & kFirst) != 0u) open_group(kReadAhead ? cells.of[i] : read_cells(slot + i));
 #pragma unroll
       for (int j = 0; j < 4; ++j) acc_[j] = fma_rn(record[i].scale, x[i][j], acc_[j]);
       dots[i] = quad_dot(x[i], snap_);
@@ -251,8 +267,8 @@ class UndoLanes {
     for (int j = 0; j < 4; ++j) updated[j] = fma_rn(gdw_[j], record.c, acc_[j]);
     Quad<G> bits;
     narrow_quad(updated, bits);
-    store_quad<kVector>(row_at(grad_, record.slot, grad_row_bytes_), bits, columns_);
-    store_quad<kVector>(row_at(bank_, record.slot, bank_row_bytes_), bank_bits_, columns_);
+    store_quad<kVector, kReadAhead>(row_at(grad_, record.slot, grad_row_bytes_), bits, columns_);
+    store_quad<kVector, kReadAhead>(row_at(bank_, record.slot, bank_row_bytes_), bank_bits_, columns_);
   }
 
   TokenRows<kVector> tokens_;

@@ -52,11 +52,11 @@ __device__ __forceinline__ int quad_columns(const ColumnSlice& slice, int lane) 
 template <bool kVector, bool kGlobal = false>
 __device__ __forceinline__ void store_quad(bf16_t* at, const uint2& bits, int columns) {
   if constexpr (kVector) {
-    if (columns <= 0) return;
-    if constexpr (kGlobal)
-      store_global(at, bits);
-    else
-      *reinterpret_cast<uint2*>(at) = bits;
+    if constexpr (kGlobal) {
+      if (columns > 0) store_global(at, bits);
+    } else {
+      if (columns > 0) *reinterpret_cast<uint2*>(at) = bits;
+    }
   } else {
     if (columns > 0) at[0].bits = static_cast<std::uint16_t>(bits.x);
     if (columns > 1) at[1].bits = static_cast<std::uint16_t>(bits.x >> 16);
@@ -67,11 +67,11 @@ __device__ __forceinline__ void store_quad(bf16_t* at, const uint2& bits, int co
 template <bool kVector, bool kGlobal = false>
 __device__ __forceinline__ void store_quad(float* at, const uint4& bits, int columns) {
   if constexpr (kVector) {
-    if (columns <= 0) return;
-    if constexpr (kGlobal)
-      store_global(at, bits);
-    else
-      *reinterpret_cast<uint4*>(at) = bits;
+    if constexpr (kGlobal) {
+      if (columns > 0) store_global(at, bits);
+    } else {
+      if (columns > 0) *reinterpret_cast<uint4*>(at) = bits;
+    }
   } else {
     if (columns > 0) at[0] = __uint_as_float(bits.x);
     if (columns > 1) at[1] = __uint_as_float(bits.y);

@@ -166,23 +166,20 @@ struct RowPieces {
 };
 
 /// The unit of a walk whose rows are asked for next.
-class UnitAhead {
- public:
-  __device__ explicit UnitAhead(RecordFeed& feed) : feed_(feed), position_(feed.begin()) {}
+struct UnitAhead {
+  RecordFeed& feed;
+  int& position;
+
   /// Its records; null past the last unit.
-  __device__ __forceinline__ const uint4* records() {
-    feed_.reach(position_);
-    return position_ < feed_.stop() ? feed_.unit(position_) : nullptr;
+  __device__ __forceinline__ const uint4* records() const {
+    feed.reach(position);
+    return position < feed.stop() ? feed.unit(position) : nullptr;
   }
   /// All of its rows are on their way.
-  __device__ __forceinline__ void done() {
+  __device__ __forceinline__ void done() const {
     commit_copies();
-    position_ += kWalkUnit;
+    position += kWalkUnit;
   }
-
- private:
-  RecordFeed& feed_;
-  int position_;
 };
 
 /// The walk itself. Body: issue(heads, ring slot) starts the copies of the rows of a unit's groups into ring slots from
@@ -195,15 +192,17 @@ class UnitAhead {
 /// rows are there.
 template <typename Body, typename Ready>
 __device__ __forceinline__ void walk_rows(Body& body, RecordFeed& feed, int units, Ready&& ready) {
-  UnitAhead ahead(feed);
+  int ahead = feed.begin();
   const auto issue_unit = [&](int slot) {
-    if (const uint4* records = ahead.records()) {
+    feed.reach(ahead);
+    if (ahead < feed.stop()) {
       uint2 heads[kWalkUnit];
 #pragma unroll
-      for (int i = 0; i < kWalkUnit; ++i) heads[i] = head_of(records[i]);
+      for (int i = 0; i < kWalkUnit; ++i) heads[i] = head_of(feed.unit(ahead)[i]);
       body.issue(heads, slot);
     }
-    ahead.done();
+    commit_copies();
+    ahead += kWalkUnit;
   };
   for (int unit = 0; unit < units; ++unit) issue_unit(unit * kWalkUnit);
   ready();
@@ -218,8 +217,9 @@ __device__ __forceinline__ void walk_rows(Body& body, RecordFeed& feed, int unit
       if constexpr (Body::kSharedCells) __syncwarp();
       issue_unit(slot);
     };
+    if constexpr (!Body::kReadAhead) wait();
     if constexpr (Body::kByRow)
-      body.consume(feed.unit(position), slot, wait, ahead);
+      body.consume(feed.unit(position), slot, wait, UnitAhead{feed, ahead});
     else
       body.consume(feed.unit(position), slot, wait, issue_next);
     if constexpr (!Body::kReadAhead) issue_next();

@@ -11,8 +11,8 @@ template <typename G, typename B, bool kDots>
 inline constexpr int kReadSlotBytes = static_cast<int>(sizeof(device::Quad<G>)) +
                                       (kDots ? static_cast<int>(sizeof(device::Quad<B>)) : 0);
 
-/// kPieces: both rows are of bf16 and come in pieces of 16 bytes, of which slices are made.
-template <typename G, typename B, bool kVector, bool kDots, bool kPieces = false>
+/// kPieces: both rows are of bf16 and come in pieces of 16 bytes, of which slices are made. kAlone: as of UndoLanes.
+template <typename G, typename B, bool kVector, bool kDots, bool kPieces = false, bool kAlone = true>
 class ReadLanes {
  public:
   using GradBits = device::Quad<G>;
@@ -20,7 +20,7 @@ class ReadLanes {
   static constexpr int kUnit = kWalkUnit;
   static constexpr bool kSharedCells = kPieces;
   static constexpr bool kByRow = false;
-  static constexpr bool kReadAhead = sizeof(G) == 2;  ///< as UndoLanes'
+  static constexpr bool kReadAhead = kAlone && sizeof(G) == 2;  ///< as UndoLanes'
   static constexpr int kSlices = 1;
   static constexpr int kSlotBytes = kReadSlotBytes<G, B, kDots>;
 
@@ -60,7 +60,6 @@ class ReadLanes {
   /// `records`: the unit's. Units of whole groups of one, the common case, need no open group.
   template <typename Wait, typename Next>
   __device__ __forceinline__ void consume(const uint4* records, int slot, Wait&& wait, Next&& issue_next) {
-    if constexpr (!kReadAhead) wait();
     Record record[kUnit];
     UnitCells cells;
     float x[kUnit][4];

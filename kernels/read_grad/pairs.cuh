@@ -40,7 +40,7 @@ class ReadPairs {
   }
 
   template <typename Wait>
-  __device__ __forceinline__ void consume(const uint4* records, int slot, Wait&& wait, device::UnitAhead& ahead) {
+  __device__ __forceinline__ void consume(const uint4* records, int slot, Wait&& wait, const device::UnitAhead& ahead) {
     Record record[kWalkUnit];
     std::uint32_t all = kFirst | kLast;
 #pragma unroll

@@ -66,7 +66,7 @@ class UndoPairs {
   }
 
   template <typename Wait>
-  __device__ __forceinline__ void consume(const uint4* records, int slot, Wait&& wait, UnitAhead& ahead) {
+  __device__ __forceinline__ void consume(const uint4* records, int slot, Wait&& wait, const UnitAhead& ahead) {
     Record record[kWalkUnit];
     std::uint32_t all = kFirst | kLast;
 #pragma unroll

@@ -48,11 +48,15 @@ __device__ __forceinline__ int quad_columns(const ColumnSlice& slice, int lane) 
   return left < 0 ? 0 : (left < 4 ? left : 4);
 }
 
-/// Stores a quad at `at`: whole (kVector; `columns` is 4 or 0) or element by element.
-template <bool kVector>
+/// Stores a quad at `at`: whole (kVector; `columns` is 4 or 0) or element by element. kGlobal: a store_global().
+template <bool kVector, bool kGlobal = false>
 __device__ __forceinline__ void store_quad(bf16_t* at, const uint2& bits, int columns) {
   if constexpr (kVector) {
-    if (columns > 0) *reinterpret_cast<uint2*>(at) = bits;
+    if constexpr (kGlobal) {
+      if (columns > 0) store_global(at, bits);
+    } else {
+      if (columns > 0) *reinterpret_cast<uint2*>(at) = bits;
+    }
   } else {
     if (columns > 0) at[0].bits = static_cast<std::uint16_t>(bits.x);
     if (columns > 1) at[1].bits = static_cast<std::uint16_t>(bits.x >> 16);
@@ -60,10 +64,14 @@ __device__ __forceinline__ void store_quad(bf16_t* at, const uint2& bits, int co
     if (columns > 3) at[3].bits = static_cast<std::uint16_t>(bits.y >> 16);
   }
 }
-template <bool kVector>
+template <bool kVector, bool kGlobal = false>
 __device__ __forceinline__ void store_quad(float* at, const uint4& bits, int columns) {
   if constexpr (kVector) {
-    if (columns > 0) *reinterpret_cast<uint4*>(at) = bits;
+    if constexpr (kGlobal) {
+      if (columns > 0) store_global(at, bits);
+    } else {
+      if (columns > 0) *reinterpret_cast<uint4*>(at) = bits;
+    }
   } else {
     if (columns > 0) at[0] = __uint_as_float(bits.x);
     if (columns > 1) at[1] = __uint_as_float(bits.y);

@@ -165,9 +165,29 @@ struct RowPieces {
   }
 };
 
+/// The unit of a walk whose rows are asked for next.
+struct UnitAhead {
+  RecordFeed& feed;
+  int& position;
+
+  /// Its records; null past the last unit.
+  __device__ __forceinline__ const uint4* records() const {
+    feed.reach(position);
+    return position < feed.stop() ? feed.unit(position) : nullptr;
+  }
+  /// All of its rows are on their way.
+  __device__ __forceinline__ void done() const {
+    commit_copies();
+    position += kWalkUnit;
+  }
+};
+
 /// The walk itself. Body: issue(heads, ring slot) starts the copies of the rows of a unit's groups into ring slots from
 /// that one on; the heads are the records' payload and slot, and a group begins where the payload is FIRST.
-/// consume(records, ring slot) handles the unit whose rows lie there; kSharedCells: lanes read what other lanes copied.
+/// consume(records, ring slot, wait, ahead) handles the unit whose rows lie there after wait(), and asks for those of
+/// `ahead` in their place: kByRow, row by row as it goes on; kReadAhead, by ahead(), once it has read all of its cells;
+/// else they are asked for afterwards.
+/// kSharedCells: lanes read what other lanes copied.
 /// ready() is called by every thread of the CTA once the first rows are on their way; after it and a barrier the token
 /// rows are there.
 template <typename Body, typename Ready>
@@ -178,7 +198,7 @@ __device__ __forceinline__ void walk_rows(Body& body, RecordFeed& feed, int unit
     if (ahead < feed.stop()) {
       uint2 heads[kWalkUnit];
 #pragma unroll
-      for (int i = 0; i < kWalkUnit; ++i) heads[i] = *reinterpret_cast<const uint2*>(feed.unit(ahead) + i);
+      for (int i = 0; i < kWalkUnit; ++i) heads[i] = head_of(feed.unit(ahead)[i]);
       body.issue(heads, slot);
     }
     commit_copies();
@@ -189,11 +209,20 @@ __device__ __forceinline__ void walk_rows(Body& body, RecordFeed& feed, int unit
   __syncthreads();
   int slot = 0;
   for (int position = feed.begin(); position < feed.stop(); position += kWalkUnit) {
-    wait_copies_but(units - 1);
-    if constexpr (Body::kSharedCells) __syncwarp();
-    body.consume(feed.unit(position), slot);
-    if constexpr (Body::kSharedCells) __syncwarp();
-    issue_unit(slot);
+    const auto wait = [&] {
+      wait_copies_but(units - 1);
+      if constexpr (Body::kSharedCells) __syncwarp();
+    };
+    const auto issue_next = [&] {
+      if constexpr (Body::kSharedCells) __syncwarp();
+      issue_unit(slot);
+    };
+    if constexpr (!Body::kReadAhead) wait();
+    if constexpr (Body::kByRow)
+      body.consume(feed.unit(position), slot, wait, UnitAhead{feed, ahead});
+    else
+      body.consume(feed.unit(position), slot, wait, issue_next);
+    if constexpr (!Body::kReadAhead) issue_next();
     slot = (slot + kWalkUnit) & (units * kWalkUnit - 1);
   }
 }
@@ -206,7 +235,7 @@ __device__ __forceinline__ void ask_rows(const Body& body, const RecordFeed& fee
   constexpr int kAsked = 8;  // what the ring usually takes; H200, read_grad at default 508 us, with 16 552
   const int position = from + lane;
   uint2 head = {0, 0};
-  if (lane < kAsked && position < feed.known()) head = *reinterpret_cast<const uint2*>(feed.unit(position));
+  if (lane < kAsked && position < feed.known()) head = head_of(*feed.unit(position));
   const bool first = (head.x & kFirst) != 0u;
   const unsigned firsts = __ballot_sync(0xffffffffu, first);
   if (first) body.ask(head, __popc(firsts & bits_below(lane)));

@@ -89,9 +89,10 @@ struct WalkNeeds {
   int streams, slices, stride, chunk, valid;  ///< valid: positions of the step's chunks
   int slot_bytes;                             ///< ring bytes per position and lane
   int most_warps;
-  int group = 1;            ///< slices that a CTA had better walk together
-  bool pieces_fit = false;  ///< both rows of a group are of bf16, their slices made of 16-byte pieces
-  bool pairs_fit = false;   ///< the same, and slices are equal and even in number
+  int group = 1;             ///< slices that a CTA had better walk together
+  bool pieces_fit = false;   ///< both rows of a group are of bf16, their slices made of 16-byte pieces
+  bool pairs_fit = false;    ///< the same, and slices are equal and even in number
+  bool short_tiles = false;  ///< shorten_tiles()
 };
 
 /// Per-CTA shared memory: token rows, a quad of zeros, 16 bytes for the barrier of the token rows' stage, one float per
@@ -187,21 +188,36 @@ inline int choose_parts(const WalkShape& shape, const WalkNeeds& needs, int mult
 /// of 1024 positions, 8.7 ms with 64 and 9.0 ms with 256; read_grad 6.9, 6.4 and 6.0 ms.
 inline constexpr int kLongestTile = 128;
 
+/// Tiles of `tile` positions, for which the CTAs of a slice group change in number.
+inline void set_tile(WalkShape& shape, const WalkNeeds& needs, int tile) {
+  shape.tile = (tile + kWalkUnit - 1) / kWalkUnit * kWalkUnit;
+  shape.parts = std::max(1, (needs.valid + shape.tile * shape.tiles() - 1) / (shape.tile * shape.tiles()));
+}
+
+/// Undo's tiles (H200). Two waves of pairs in place of one let a multiprocessor that is done early take more: flag64
+/// 4,902 us to 4,785, with four waves 4,823. Where rows in pieces come in many waves, flagship takes 8,310 us with
+/// tiles of 128, 8,220 with 96, 8,250 with 64, 8,142 with 48 and 8,314 with 32; saving fp8, without pieces, 8,891 with
+/// 128 and 9,446 with 48.
+inline void shorten_tiles(WalkShape& shape, const WalkNeeds& needs, int multiprocessors) {
+  constexpr int kManyWaves = 4;
+  const bool many = needs.streams * shape.slice_groups() * shape.parts >= kManyWaves * multiprocessors;
+  if (shape.pairs && shape.tile >= 64)
+    set_tile(shape, needs, shape.tile / 2);
+  else if (shape.pieces && many)
+    set_tile(shape, needs, 48);
+}
+
 inline WalkShape choose_walk_of_slices(const WalkNeeds& needs, const LaunchContext& context) {
   WalkShape shape{.slices = needs.slices, .stride = needs.stride, .engine = context.device.has_copy_engine()};
   choose_ring(shape, needs, context);
   shape.pieces = needs.pieces_fit && shape.group == 1 && pieces_pay(shape, needs.slot_bytes, context.device);
   if (context.geometry.tile > 0) {
-    shape.tile = (context.geometry.tile + kWalkUnit - 1) / kWalkUnit * kWalkUnit;
-    shape.parts = std::max(1, (needs.valid + shape.tile * shape.tiles() - 1) / (shape.tile * shape.tiles()));
+    set_tile(shape, needs, context.geometry.tile);
   } else {
     shape.parts = choose_parts(shape, needs, std::max(1, context.device.multiprocessors));
     const int tiles = shape.parts * shape.tiles();
     shape.tile = std::max(1, ((needs.valid + tiles - 1) / tiles + kWalkUnit - 1) / kWalkUnit) * kWalkUnit;
-    if (shape.tile > kLongestTile) {
-      shape.tile = kLongestTile;
-      shape.parts = (needs.valid + shape.tile * shape.tiles() - 1) / (shape.tile * shape.tiles());
-    }
+    if (shape.tile > kLongestTile) set_tile(shape, needs, kLongestTile);
   }
   // CTAs past the first wave would only send their requests twice.
   shape.asks =
@@ -212,14 +228,18 @@ inline WalkShape choose_walk_of_slices(const WalkNeeds& needs, const LaunchConte
 /// Pairs of slices, where their token rows fit beside as many rows in flight as single slices have: each row in flight
 /// is then twice as wide.
 inline WalkShape choose_walk(const WalkNeeds& needs, const LaunchContext& context) {
-  const WalkShape single = choose_walk_of_slices(needs, context);
-  if (!needs.pairs_fit) return single;
-  WalkNeeds two = needs;
-  two.slices /= 2, two.stride *= 2, two.slot_bytes *= 2, two.group = 1;
-  WalkShape pairs = choose_walk_of_slices(two, context);
-  pairs.shared_bytes += kPairPhase, pairs.pairs = true, pairs.pieces = false;
-  const bool fits = pairs.staged && pairs.shared_bytes <= context.device.shared_memory_per_block;
-  return fits && pairs.warps == single.warps && pairs.units == single.units ? pairs : single;
+  WalkShape shape = choose_walk_of_slices(needs, context);
+  if (needs.pairs_fit) {
+    WalkNeeds two = needs;
+    two.slices /= 2, two.stride *= 2, two.slot_bytes *= 2, two.group = 1;
+    WalkShape pairs = choose_walk_of_slices(two, context);
+    pairs.shared_bytes += kPairPhase, pairs.pairs = true, pairs.pieces = false;
+    const bool fits = pairs.staged && pairs.shared_bytes <= context.device.shared_memory_per_block;
+    if (fits && pairs.warps == shape.warps && pairs.units == shape.units) shape = pairs;
+  }
+  if (needs.short_tiles && context.geometry.tile == 0)
+    shorten_tiles(shape, needs, std::max(1, context.device.multiprocessors));
+  return shape;
 }
 
 inline std::string describe(const WalkShape& shape) {

@@ -67,6 +67,14 @@ __device__ __forceinline__ uint4 load_row(const void* p) {
   return v;
 }
 __device__ __forceinline__ void store_vec(void* p, const uint4& v) { *static_cast<uint4*>(p) = v; }
+/// Stores that the compiler knows to be of global memory, also where it lost sight of what an address came from: loads
+/// from shared memory may then pass them.
+__device__ __forceinline__ void store_global(void* p, const uint4& v) {
+  asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(p), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
+}
+__device__ __forceinline__ void store_global(void* p, const uint2& v) {
+  asm volatile("st.global.v2.u32 [%0], {%1, %2};" ::"l"(p), "r"(v.x), "r"(v.y) : "memory");
+}
 
 // --- lane trees (twins of numerics/order.h); every lane gets the sum -------------------------------------------------
 

@@ -73,26 +73,42 @@ class PairTokens {
   int first_, second_;  ///< bytes to the quads, in the order in which they are read
 };
 
-/// A lane's cells of the ring: per slot the pair's columns of one row and, kSection further, of the other. A row begins
-/// where its global address lies in a line of 128 bytes: a copy asks for every sector that its lanes share in global,
-/// but not in shared memory, twice (H200, undo at wide960: 22.7 sectors for each run of 15, 2,744 us in place of
-/// 2,638).
+/// A lane's cells of the ring: per slot the pair's columns of one row and, kSection further, of another, there kSecond
+/// bytes a lane; where these are less than 16, a lane's copy of the row's scale follows. A first row begins where its
+/// global address lies in a line of 128 bytes: a copy asks for every sector that its lanes share in global, but not in
+/// shared memory, twice (H200, undo at wide960: 22.7 sectors for each run of 15, 2,744 us in place of 2,638). For
+/// shorter second rows that made no difference.
+template <int kSecond = 16>
 class PairRing {
  public:
+  using Second = std::conditional_t<kSecond == 16, uint4, std::conditional_t<kSecond == 8, uint2, std::uint32_t>>;
   static constexpr int kSection = 16 * kLanes, kSlot = 2 * kSection;
   /// `row`: where the pair begins in row 0, and so in all where rows are multiples of 128 bytes.
-  __device__ PairRing(std::uint8_t* ring, const void* row, const PairPlace& at, int slots) {
+  __device__ PairRing(std::uint8_t* ring, const void* row, const PairPlace& at, int lane, int slots) {
     const auto base = static_cast<std::uint32_t>(__cvta_generic_to_shared(ring));
     const auto phase = static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(row));
-    cells_ = ring + ((phase - base) & (kPairPhase - 1)) + 2 * at.column;
-    if (!at.inside)
-      for (int i = 0; i < 2 * slots; ++i) *reinterpret_cast<uint4*>(cell(0, i)) = {};
+    std::uint8_t* const begin = ring + ((phase - base) & (kPairPhase - 1));
+    first_ = begin + 2 * at.column;
+    second_ = begin + kSection + kSecond * at.column / 8;
+    scale_ = begin + kSlot - 4 * (kLanes - lane);
+    if (at.inside) return;
+    for (int slot = 0; slot < slots; ++slot) {
+      *reinterpret_cast<uint4*>(first_cell(slot)) = {};
+      *reinterpret_cast<Second*>(second_cell(slot)) = {};
+      if constexpr (kSecond < 16) *reinterpret_cast<float*>(scale_cell(slot)) = 0.0f;
+    }
   }
-  __device__ std::uint8_t* cell(int slot, int section) const { return cells_ + slot * kSlot + section * kSection; }
-  __device__ uint4 read(int slot, int section) const { return *reinterpret_cast<const uint4*>(cell(slot, section)); }
+  __device__ std::uint8_t* first_cell(int slot) const { return first_ + slot * kSlot; }
+  __device__ std::uint8_t* second_cell(int slot) const {
+    return (kSecond == 16 ? first_ + kSection : second_) + slot * kSlot;
+  }
+  __device__ std::uint8_t* scale_cell(int slot) const { return scale_ + slot * kSlot; }
+  __device__ uint4 first(int slot) const { return *reinterpret_cast<const uint4*>(first_cell(slot)); }
+  __device__ Second second(int slot) const { return *reinterpret_cast<const Second*>(second_cell(slot)); }
+  __device__ float scale(int slot) const { return *reinterpret_cast<const float*>(scale_cell(slot)); }
 
  private:
-  std::uint8_t* cells_;
+  std::uint8_t *first_, *second_, *scale_;
 };
 
 /// The sum of a lane's products in the order of its slice's lane tree, near_first: the tree's first pair is its quads.

@@ -88,6 +88,9 @@ __device__ __forceinline__ Record record_of(const uint4& raw) {
   return {raw.x, static_cast<std::int32_t>(raw.y), __uint_as_float(raw.z), __uint_as_float(raw.w)};
 }
 
+/// A record's payload and slot.
+__device__ __forceinline__ uint2 head_of(const uint4& record) { return *reinterpret_cast<const uint2*>(&record); }
+
 /// Ordinal of the first group that begins at or after the tile's begin. Its loads leave where it is made, and are
 /// waited for in value(): other loads go between.
 class FirstOrdinal {

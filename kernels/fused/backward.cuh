@@ -102,7 +102,7 @@ __device__ __forceinline__ void mix_grad_phase(const BackwardArgs& a, const Team
 template <typename F>
 __device__ __forceinline__ void undo_phase(const BackwardArgs& a, const Team& team, int step, uint4* memory,
                                            WaitOnce wait) {
-  using Lanes = undo::UndoLanes<typename F::G, typename F::B, F::kCode, true>;
+  using Lanes = undo::UndoLanes<typename F::G, typename F::B, F::kCode, true, false, false>;
   const Dims& d = a.dims;
   const undo::Params& p = a.undo;
   const WalkShape& shape = a.undo_walk;
@@ -134,7 +134,7 @@ __device__ __forceinline__ void undo_phase(const BackwardArgs& a, const Team& te
 template <typename F>
 __device__ __forceinline__ void read_grad_phase(const BackwardArgs& a, const Team& team, int step, uint4* memory,
                                                 WaitOnce wait) {
-  using Lanes = read_grad::ReadLanes<typename F::G, typename F::B, true, true>;
+  using Lanes = read_grad::ReadLanes<typename F::G, typename F::B, true, true, false, false>;
   const Dims& d = a.dims;
   const read_grad::Params& p = a.read_grad;
   const WalkShape& shape = a.read_walk;

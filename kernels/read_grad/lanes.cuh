@@ -11,14 +11,16 @@ template <typename G, typename B, bool kDots>
 inline constexpr int kReadSlotBytes = static_cast<int>(sizeof(device::Quad<G>)) +
                                       (kDots ? static_cast<int>(sizeof(device::Quad<B>)) : 0);
 
-/// kPieces: both rows are of bf16 and come in pieces of 16 bytes, of which slices are made.
-template <typename G, typename B, bool kVector, bool kDots, bool kPieces = false>
+/// kPieces: both rows are of bf16 and come in pieces of 16 bytes, of which slices are made. kAlone: as of UndoLanes.
+template <typename G, typename B, bool kVector, bool kDots, bool kPieces = false, bool kAlone = true>
 class ReadLanes {
  public:
   using GradBits = device::Quad<G>;
   using BankBits = device::Quad<B>;
   static constexpr int kUnit = kWalkUnit;
   static constexpr bool kSharedCells = kPieces;
+  static constexpr bool kByRow = false;
+  static constexpr bool kReadAhead = kAlone && sizeof(G) == 2;  ///< as UndoLanes'
   static constexpr int kSlices = 1;
   static constexpr int kSlotBytes = kReadSlotBytes<G, B, kDots>;
 
@@ -56,8 +58,10 @@ class ReadLanes {
   }
 
   /// `records`: the unit's. Units of whole groups of one, the common case, need no open group.
-  __device__ void consume(const uint4* records, int slot) {
+  template <typename Wait, typename Next>
+  __device__ __forceinline__ void consume(const uint4* records, int slot, Wait&& wait, Next&& issue_next) {
     Record record[kUnit];
+    UnitCells cells;
     float x[kUnit][4];
 #pragma unroll
     for (int i = 0; i < kUnit; ++i) record[i] = device::record_of(records[i]);
@@ -66,11 +70,16 @@ class ReadLanes {
 #pragma unroll
     for (int i = 0; i < kUnit; ++i) all &= record[i].payload;
     const std::uint32_t payload = records[device::summed_value<kUnit, device::Tree::far_first>(lane_)].x;
+    if constexpr (kReadAhead) {
+      wait();
+      cells = read_cells(slot);
+      issue_next();
+    }
     float dots[kUnit] = {};
     if (all == (kFirst | kLast))
-      fold_unit<true>(record, x, slot, dots);
+      fold_unit<true>(record, x, slot, cells, dots);
     else
-      fold_unit<false>(record, x, slot, dots);
+      fold_unit<false>(record, x, slot, cells, dots);
     if constexpr (kDots) {
       const float sum = device::transposed_sum<kUnit, device::Tree::far_first>(dots, lane_);
       if (lane_ % 8 == 0 && payload != device::kNotOurs) plane_[token_of(payload) * reads_ + entry_of(payload)] = sum;
@@ -78,12 +87,31 @@ class ReadLanes {
   }
 
  private:
+  /// What the ring holds of one group for this lane.
+  struct Cells {
+    GradBits grad;
+    BankBits bank;
+  };
+  struct UnitCells {
+    Cells of[kUnit];
+  };
   __device__ static std::uint32_t slice_bytes(const ColumnSlice& slice) {
     return static_cast<std::uint32_t>(slice.width()) * 2u;
   }
   template <int kBytes>
   __device__ std::uint8_t* cell(int slot, int section) const {
     return ring_ + (slot * (kSlotBytes * kLanes) + section * kLanes + lane_ * kBytes);
+  }
+  /// Before the first is used; of no FIRST: old bits, unused.
+  __device__ __forceinline__ UnitCells read_cells(int slot) const {
+    UnitCells cells;
+#pragma unroll
+    for (int i = 0; i < kUnit; ++i) {
+      cells.of[i].grad = *reinterpret_cast<const GradBits*>(cell<sizeof(GradBits)>(slot + i, 0));
+      if constexpr (kDots)
+        cells.of[i].bank = *reinterpret_cast<const BankBits*>(cell<sizeof(BankBits)>(slot + i, sizeof(GradBits)));
+    }
+    return cells;
   }
   template <typename T>
   __device__ void ask_slice(const T* columns, std::uint32_t row_bytes) const {
@@ -104,27 +132,20 @@ class ReadLanes {
   /// Per position: fold the token row into its group, the lane's partial of the dot, and the finished row.
   template <bool kSingles>
   __device__ __forceinline__ void fold_unit(const Record (&record)[kUnit], const float (&x)[kUnit][4], int slot,
-                                            float (&dots)[kUnit]) {
-    GradBits grad[kUnit];
-    BankBits bank[kUnit] = {};
-#pragma unroll
-    for (int i = 0; i < kUnit; ++i) {  // before the first use; of no FIRST: old bits, unused
-      grad[i] = *reinterpret_cast<const GradBits*>(cell<sizeof(GradBits)>(slot + i, 0));
-      if constexpr (kDots)
-        bank[i] = *reinterpret_cast<const BankBits*>(cell<sizeof(BankBits)>(slot + i, sizeof(GradBits)));
-    }
+                                            const UnitCells& ahead, float (&dots)[kUnit]) {
+    const UnitCells cells = kReadAhead ? ahead : read_cells(slot);
 #pragma unroll
     for (int i = 0; i < kUnit; ++i) {
-      if (kSingles || (record[i].payload & kFirst) != 0u) open_group(grad[i], bank[i]);
+      if (kSingles || (record[i].payload & kFirst) != 0u) open_group(cells.of[i]);
 #pragma unroll
       for (int j = 0; j < 4; ++j) acc_[j] = fma_rn(record[i].scale, x[i][j], acc_[j]);
       if constexpr (kDots) dots[i] = device::quad_dot(x[i], row_);
       if (kSingles || (record[i].payload & kLast) != 0u) close_group(record[i].slot);
     }
   }
-  __device__ void open_group(const GradBits& grad, const BankBits& bank) {
-    device::widen_quad(grad, old_);
-    if constexpr (kDots) device::widen_quad(bank, row_);
+  __device__ void open_group(const Cells& cells) {
+    device::widen_quad(cells.grad, old_);
+    if constexpr (kDots) device::widen_quad(cells.bank, row_);
 #pragma unroll
     for (float& x : acc_) x = 0.0f;
   }

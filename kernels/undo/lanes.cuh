@@ -13,6 +13,9 @@ struct UnitRows {
 };
 class SourceRows {
  public:
+  struct Row {
+    int snapshot, gradient;
+  };
   __device__ SourceRows(const Params& p, int ordinal)
       : per_entry_(p.snapshot.format == SnapshotFormat::per_entry),
         copied_(p.reads_copy),
@@ -30,6 +33,12 @@ class SourceRows {
 #pragma unroll
       for (int i = 0; i < kWalkUnit; ++i) rows.snapshot[i] = token_of(heads[i].x) * writes_ + entry_of(heads[i].x);
     return rows;
+  }
+  /// The same for one group.
+  __device__ __forceinline__ Row next(const uint2& head) {
+    const Row row{snapshot_ahead(head, 0), gradient_ahead(head, 0)};
+    ordinal_ += static_cast<int>(head.x / kFirst);
+    return row;
   }
   /// The rows of one group to come, with `before` others before it.
   __device__ int snapshot_ahead(const uint2& head, int before) const {
@@ -80,17 +89,20 @@ class DotTarget {
 
 /// A lane's side of the walk: the open group and where its rows come from and go to. kPieces: gradient and snapshot
 /// rows are of bf16 and come in pieces of 16 bytes, of which slices are made.
-template <typename G, typename B, RowCode kCode, bool kVector, bool kPieces = false>
+/// kAlone: in a kernel of its own; not in the fused one, where what gains there loses (docs/performance.md).
+template <typename G, typename B, RowCode kCode, bool kVector, bool kPieces = false, bool kAlone = true>
 class UndoLanes {
  public:
-  using Code = SnapshotQuad<kCode, B>;
+  using Code = SnapshotQuad<kCode, B, kAlone>;
   using SnapBits = typename Code::Bits;
   static constexpr int kGradBytes = sizeof(Quad<G>);
   static constexpr int kSnapBytes = sizeof(SnapBits);
   static constexpr int kSlotBytes = kUndoSlotBytes<G, kCode, B>;
-  /// A unit's cells are read before the first is used, where the registers of 16 warps allow it (f32 rows would spill).
-  static constexpr bool kReadAhead = sizeof(G) == 2;
+  /// A unit's cells are read before the first is used, where the registers of 16 warps allow it (f32 rows would spill),
+  /// and the next rows asked for at once.
+  static constexpr bool kCellsFirst = sizeof(G) == 2, kReadAhead = kAlone && kCellsFirst;
   static constexpr bool kSharedCells = kPieces;
+  static constexpr bool kByRow = false;
   static constexpr int kSlices = 1;
   static constexpr bool kAsks = kVector && (kCode == RowCode::raw || kCode == RowCode::bf16);
 
@@ -148,21 +160,29 @@ class UndoLanes {
   }
 
   /// `records`: the unit's. Units of whole groups of one, the common case, need no open group.
-  __device__ void consume(const uint4* records, int slot) {
+  template <typename Wait, typename Next>
+  __device__ __forceinline__ void consume(const uint4* records, int slot, Wait&& wait, Next&& issue_next) {
     Record record[kWalkUnit];
+    UnitCells cells;
     float x[kWalkUnit][4];
 #pragma unroll
     for (int i = 0; i < kWalkUnit; ++i) record[i] = record_of(records[i]);
-    tokens_.load(record, x);
+    if constexpr (!kReadAhead) tokens_.load(record, x);
     std::uint32_t all = kFirst | kLast;
 #pragma unroll
     for (int i = 0; i < kWalkUnit; ++i) all &= record[i].payload;
     const DotTarget::Dot mine = target_.of(records);
+    if constexpr (kReadAhead) {
+      wait();
+      cells = read_cells(slot);
+      issue_next();
+      tokens_.load(record, x);
+    }
     float dots[2 * kWalkUnit];
     if (all == (kFirst | kLast))
-      fold_unit<true>(record, x, slot, dots);
+      fold_unit<true>(record, x, slot, cells, dots);
     else
-      fold_unit<false>(record, x, slot, dots);
+      fold_unit<false>(record, x, slot, cells, dots);
     const float sum = transposed_sum<2 * kWalkUnit, Tree::near_first>(dots, lane_);
     if (lane_ < 2 * kWalkUnit) target_.store(mine, sum);
   }
@@ -174,12 +194,22 @@ class UndoLanes {
     SnapBits snap;
     float scale;
   };
+  struct UnitCells {
+    Cells of[kWalkUnit];
+  };
   /// Ring layout: per slot all lanes' gradient quads, then all snapshot quads, then the scales.
   template <int kBytes>
   __device__ std::uint8_t* cell(int slot, int section) const {
     return ring_ + (slot * (kSlotBytes * kLanes) + section * kLanes + lane_ * kBytes);
   }
-  __device__ Cells read_cells(int slot) const {
+  /// A unit's; of no FIRST: old bits, unused.
+  __device__ __forceinline__ UnitCells read_cells(int slot) const {
+    UnitCells cells;
+#pragma unroll
+    for (int i = 0; i < kWalkUnit; ++i) cells.of[i] = read_cell(slot + i);
+    return cells;
+  }
+  __device__ Cells read_cell(int slot) const {
     Cells cells{*reinterpret_cast<const Quad<G>*>(cell<kGradBytes>(slot, 0)),
                 *reinterpret_cast<const SnapBits*>(cell<kSnapBytes>(slot, kGradBytes)), 0.0f};
     if constexpr (Code::kScaled) cells.scale = *reinterpret_cast<const float*>(cell<4>(slot, kGradBytes + kSnapBytes));
@@ -212,17 +242,12 @@ class UndoLanes {
   /// Per position: fold the token row into its group, the lane's partials of both dots, and the finished rows.
   template <bool kSingles>
   __device__ __forceinline__ void fold_unit(const Record (&record)[kWalkUnit], const float (&x)[kWalkUnit][4], int slot,
-                                            float (&dots)[2 * kWalkUnit]) {
-    Cells cells[kWalkUnit];
-    if constexpr (kReadAhead)
-#pragma unroll
-      for (int i = 0; i < kWalkUnit; ++i) cells[i] = read_cells(slot + i);  // of no FIRST: old bits, unused
+                                            const UnitCells& ahead, float (&dots)[2 * kWalkUnit]) {
+    UnitCells cells;
+    if constexpr (kCellsFirst) cells = kReadAhead ? ahead : read_cells(slot);
 #pragma unroll
     for (int i = 0; i < kWalkUnit; ++i) {
-      if (kSingles || (record[i].payload & kFirst) != 0u) {
-        if constexpr (!kReadAhead) cells[i] = read_cells(slot + i);
-        open_group(cells[i]);
-      }
+      if (kSingles || (record[i].payload & kFirst) != 0u) open_group(kCellsFirst ? cells.of[i] : read_cell(slot + i));
 #pragma unroll
       for (int j = 0; j < 4; ++j) acc_[j] = fma_rn(record[i].scale, x[i][j], acc_[j]);
       dots[i] = quad_dot(x[i], snap_);
@@ -251,8 +276,8 @@ class UndoLanes {
     for (int j = 0; j < 4; ++j) updated[j] = fma_rn(gdw_[j], record.c, acc_[j]);
     Quad<G> bits;
     narrow_quad(updated, bits);
-    store_quad<kVector>(row_at(grad_, record.slot, grad_row_bytes_), bits, columns_);
-    store_quad<kVector>(row_at(bank_, record.slot, bank_row_bytes_), bank_bits_, columns_);
+    store_quad<kVector, kReadAhead>(row_at(grad_, record.slot, grad_row_bytes_), bits, columns_);
+    store_quad<kVector, kReadAhead>(row_at(bank_, record.slot, bank_row_bytes_), bank_bits_, columns_);
   }
 
   TokenRows<kVector> tokens_;

@@ -73,23 +73,25 @@ void dispatch_walk(const Params& p, Body&& body) {
     });
 }
 
-template <typename G, typename B, RowCode kCode>
-inline constexpr bool kBf16Pair = sizeof(G) == 2 && sizeof(B) == 2 && kCode == RowCode::raw;
+template <typename G, typename B>
+inline constexpr bool kBf16Rows = sizeof(G) == 2 && sizeof(B) == 2;
 
 template <typename G, typename B, RowCode kCode, bool kVector>
 WalkShape shape_of(const Params& p, const LaunchContext& context) {
   const int width = undo_slice_width(p.dims.head_dim);
-  WalkShape shape = choose_walk({.streams = p.dims.streams,
-                                 .slices = slice_count(p.dims.head_dim),
-                                 .stride = width,
-                                 .chunk = p.dims.chunk,
-                                 .valid = p.dims.valid_tokens(p.step) * p.dims.writes,
-                                 .slot_bytes = kUndoSlotBytes<G, kCode, B>,
-                                 .most_warps = walk_warps(kVector),
-                                 .group = walk_group(width * static_cast<int>(sizeof(G)), 4),
-                                 .pieces_fit = kBf16Pair<G, B, kCode> && made_of_pieces(p.dims.head_dim, width),
-                                 .pairs_fit = kBf16Pair<G, B, kCode> && made_of_pairs(p.dims.head_dim, width)},
-                                context);
+  WalkShape shape =
+      choose_walk({.streams = p.dims.streams,
+                   .slices = slice_count(p.dims.head_dim),
+                   .stride = width,
+                   .chunk = p.dims.chunk,
+                   .valid = p.dims.valid_tokens(p.step) * p.dims.writes,
+                   .slot_bytes = kUndoSlotBytes<G, kCode, B>,
+                   .most_warps = walk_warps(kVector),
+                   .group = walk_group(width * static_cast<int>(sizeof(G)), 4),
+                   .pieces_fit = kBf16Rows<G, B> && kCode == RowCode::raw && made_of_pieces(p.dims.head_dim, width),
+                   .pairs_fit = kBf16Rows<G, B> && made_of_pairs(p.dims.head_dim, width),
+                   .short_tiles = true},
+                  context);
   // Rows behind those on their way: the copy engine asks for them before it brings the token rows, so that a warp needs
   // some more (H200: small120 908 us to 902, with 32 positions a warp; default 707 to 777, with 16).
   shape.asks &= shape.tile >= 4 * shape.units * kWalkUnit;
@@ -114,9 +116,10 @@ void launch_walk(const Params& p, const LaunchContext& context) {
     const auto walk_by = [&]<typename Lanes, bool kGrouped>() {
       launch(walk_kernel<Lanes, kVector, kGrouped>, launch_shape(p, shape), context, p, shape);
     };
-    if constexpr (kVector && kBf16Pair<G, B, kCode>) {
-      if (shape.pairs) return walk_by.template operator()<UndoPairs, false>();
-      if (shape.pieces) return walk_by.template operator()<UndoLanes<G, B, kCode, true, true>, false>();
+    if constexpr (kVector && kBf16Rows<G, B>) {
+      if (shape.pairs) return walk_by.template operator()<UndoPairs<kCode>, false>();
+      if constexpr (kCode == RowCode::raw)
+        if (shape.pieces) return walk_by.template operator()<UndoLanes<G, B, kCode, true, true>, false>();
     }
     dispatch_value<false, true>(shape.group > 1, [&]<bool kGrouped>() {
       walk_by.template operator()<UndoLanes<G, B, kCode, kVector>, kGrouped>();

@@ -100,8 +100,11 @@ struct GroupBatch {
   using Work = Groups<S, kPart>;
   static constexpr Save kSave = kSave_;
   static constexpr bool kHoldsRows = true;
-  static constexpr Ask kAsk =
-      !kAlone ? Ask::never : (kSave == Save::raw && S::kColumns == 256 ? Ask::early : Ask::late);
+  static constexpr Ask kAsk = !kAlone               ? Ask::never
+                              : S::kColumns != 256  ? Ask::late
+                              : kSave == Save::none ? Ask::always
+                              : kSave == Save::raw  ? Ask::early
+                                                    : Ask::late;
   static constexpr bool kSavesFirst = kAlone && (kSave == Save::raw || kSave == Save::bf16);
   Exchange exchange{};
   uint4 base[kPart] = {};

@@ -154,5 +154,32 @@ TEST(RowWalk, SlicesComeInPairsWhereTheirTokenRowsFit) {
   EXPECT_FALSE(made_of_pairs(360, 120));
 }
 
+/// Two waves of pairs (`flag64`), short tiles of pieces in many waves (`flagship`), both for undo alone.
+TEST(RowWalk, UndoTakesShorterTiles) {
+  LaunchContext context = h200();
+  WalkNeeds needs{.streams = 8,
+                  .slices = 8,
+                  .stride = 128,
+                  .chunk = 64,
+                  .valid = 4096,
+                  .slot_bytes = 16,
+                  .most_warps = 16,
+                  .pieces_fit = true,
+                  .pairs_fit = true};
+  EXPECT_EQ(choose_walk(needs, context).tile, 64);
+  needs.short_tiles = true;
+  EXPECT_EQ(choose_walk(needs, context).tile, 32);
+  EXPECT_EQ(choose_walk(needs, context).parts, 8);
+  needs.chunk = 256, needs.valid = 32768;
+  EXPECT_EQ(choose_walk(needs, context).tile, 48);
+  EXPECT_EQ(choose_walk(needs, context).parts, 43);
+  needs.pieces_fit = needs.pairs_fit = false;
+  EXPECT_EQ(choose_walk(needs, context).tile, 128);
+  needs.pieces_fit = true, needs.streams = 1;  // one wave
+  EXPECT_EQ(choose_walk(needs, context).tile, 128);
+  needs.streams = 8, context.geometry.tile = 96;
+  EXPECT_EQ(choose_walk(needs, context).tile, 96);
+}
+
 }  // namespace
 }  // namespace sdm

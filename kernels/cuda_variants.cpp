@@ -8,7 +8,7 @@ using List = const Variant<Params>* const[kCount];
 
 constexpr List<group_entries::Params, 2> kGroupEntries = {&group_entries::block_sort, &group_entries::radix};
 constexpr List<decay_sums::Params, 2> kDecaySums = {&decay_sums::chunk_scan, &decay_sums::group_scan};
-constexpr List<interactions::Params, 1> kInteractions = {&interactions::group_pairs};
+constexpr List<interactions::Params, 2> kInteractions = {&interactions::few_pairs, &interactions::group_pairs};
 constexpr List<solve::Params, 2> kSolve = {&solve::blocked, &solve::columns};
 constexpr List<combine::Params, 1> kCombine = {&combine::simt};
 constexpr List<gather::Params, 3> kGather = {&gather::stream, &gather::rows, &gather::rows_l2};

@@ -50,10 +50,12 @@ struct BucketTable {
   int bits, shift;  ///< 2^bits buckets; the bucket of a slot is slot >> shift
   __device__ __forceinline__ int buckets() const { return 1 << bits; }
   __device__ __forceinline__ int vectors() const { return (buckets() + 7) / 8; }
-  /// Adds `one` (1, or 0 to add nothing without a branch) and gives the sum before.
-  __device__ __forceinline__ int add(std::uint32_t slot, unsigned one) const {
-    const std::uint32_t bucket = slot >> shift, upper = 16 * (bucket % 2);
-    return static_cast<int>((atomicAdd(words + bucket / 2, one << upper) >> upper) & 0xffffu);
+  /// Adds one, or nothing (without a branch), and gives the sum before.
+  __device__ __forceinline__ int add(std::uint32_t slot, bool one) const {
+    const std::uint32_t bucket = slot >> shift;
+    const bool upper = bucket % 2 != 0;
+    const std::uint32_t before = atomicAdd(words + bucket / 2, one ? (upper ? 0x10000u : 1u) : 0u);
+    return static_cast<int>(upper ? before >> 16 : before & 0xffffu);
   }
   /// One past the bucket's last item, once all items are placed.
   __device__ __forceinline__ int end(int bucket) const { return reinterpret_cast<const std::uint16_t*>(words)[bucket]; }
@@ -168,9 +170,22 @@ __device__ __forceinline__ void sort_runs(const Team& team, T* items, int first,
 #pragma unroll 1
   for (int at = first + kRun * team.thread; at + kRun <= count; at += kRun * team.threads) {
     T run[kRun];
-    load_items<kRun>(items + at, run);
-    sort_run(run);
-    store_items<kRun>(items + at, run);
+    if constexpr (sizeof(T) == 4) {
+      // Four lanes take their halves the other way round than the next four, so that all are in different banks.
+      const bool swapped = lane_id() / 4 % 2 != 0;
+      auto* lower = reinterpret_cast<uint4*>(items + at) + (swapped ? 1 : 0);
+      auto* upper = reinterpret_cast<uint4*>(items + at) + (swapped ? 0 : 1);
+      const uint4 a = *lower, b = *upper;
+      run[0] = a.x, run[1] = a.y, run[2] = a.z, run[3] = a.w, run[4] = b.x, run[5] = b.y, run[6] = b.z, run[7] = b.w;
+      sort_run(run);
+      const uint4 low = make_uint4(run[0], run[1], run[2], run[3]), high = make_uint4(run[4], run[5], run[6], run[7]);
+      *lower = swapped ? high : low;
+      *upper = swapped ? low : high;
+    } else {
+      load_items<kRun>(items + at, run);
+      sort_run(run);
+      store_items<kRun>(items + at, run);
+    }
   }
 }
 
@@ -214,9 +229,11 @@ __device__ __forceinline__ void sort_long_buckets(const Team& team, const Packed
 
 /// Neighbouring entries that a thread takes together.
 inline constexpr int kFour = 4;
+template <bool kAll>  // four are there
 struct FourSlots {
   std::uint32_t slot[kFour];
   int present;  ///< of these entries; slots past them are 0
+  __device__ __forceinline__ bool has(int j) const { return kAll || j < present; }
 };
 
 /// Sorts the items (slot, entry) of entries 0 .. count-1. `for_slots(use)` calls use(first entry, FourSlots) for the
@@ -231,19 +248,19 @@ __device__ __forceinline__ void bucket_sort(const Team& team, const PackedList<P
   if (team.thread < filled - count) list.items[count + team.thread] = ~Packed{0};
   if (team.thread == 0) *scratch.long_count = 0, table.words[-1] = 0;
   team.sync();
-  for_slots([&](int, const FourSlots& four) {
+  for_slots([&](int, const auto& four) {
 #pragma unroll
-    for (int j = 0; j < kFour; ++j) table.add(four.slot[j], j < four.present);
+    for (int j = 0; j < kFour; ++j) table.add(four.slot[j], four.has(j));
   });
   team.sync();
   bucket_begins(team, table, scratch);
-  for_slots([&](int entry, const FourSlots& four) {
+  for_slots([&](int entry, const auto& four) {
     int at[kFour];  // four atomics on their way
 #pragma unroll
-    for (int j = 0; j < kFour; ++j) at[j] = table.add(four.slot[j], j < four.present);
+    for (int j = 0; j < kFour; ++j) at[j] = table.add(four.slot[j], four.has(j));
 #pragma unroll
     for (int j = 0; j < kFour; ++j)
-      if (j < four.present) list.items[at[j]] = list.pack(four.slot[j], entry + j);
+      if (four.has(j)) list.items[at[j]] = list.pack(four.slot[j], entry + j);
   });
   team.sync();
   sort_runs(team, list.items, 0, filled);

@@ -1,6 +1,7 @@
 // decay_sums, variant `chunk_scan`: a CTA takes a chunk, writes then reads, with strengths and sums by entry in shared
 // memory. What is scattered between the orders (entries, sorted positions) is scattered there; global accesses are in
 // order, but for log_k and rex of groups of several members, which are few where slots are uniform.
+#include "kernels/common/async_copy.cuh"
 #include "kernels/common/residency.cuh"
 #include "kernels/decay_sums/entries.cuh"
 #include "kernels/decay_sums/fours.cuh"
@@ -133,7 +134,7 @@ __device__ __forceinline__ void write_entries(const Params& p, const Side& side,
 
 /// Read records in sorted order; log_q goes to shared memory by entry, the weights take the place of q there.
 __device__ __forceinline__ void read_records(const Params& p, const Side& side, const Side& writes, const float* log_k,
-                                             float* log_q, float* q) {
+                                             float* log_q, float* q, const std::int32_t* matches) {
   const int threads = static_cast<int>(blockDim.x);
   for (int base = static_cast<int>(threadIdx.x); base < side.positions; base += kAhead * threads) {
     std::uint32_t payload[kAhead];
@@ -142,7 +143,7 @@ __device__ __forceinline__ void read_records(const Params& p, const Side& side, 
     for (int b = 0; b < kAhead; ++b) {
       const int i = base + b * threads;
       if (i >= side.positions) continue;
-      payload[b] = side.payload[i], slot[b] = side.slot[i], match[b] = p.reads.match[side.at + i];
+      payload[b] = side.payload[i], slot[b] = side.slot[i], match[b] = matches[i];
     }
 #pragma unroll
     for (int b = 0; b < kAhead; ++b) {
@@ -177,18 +178,31 @@ __device__ __forceinline__ void read_entries(const Params& p, const Side& side, 
 /// Floats of a row by entry in shared memory: whole vectors.
 SDM_HD int padded(int positions) { return (positions + 3) / 4 * 4; }
 
-/// grid: chunks. Shared: total and k of the writes, whose places the reads' log_q and q take. V: of k and q.
+/// grid: chunks. Shared: total and k of the writes, whose places the reads' log_q and q take, and (`staged`) the
+/// payloads of the writes, which walks and reads look up. V: of k and q.
 template <typename V>
 __global__ void __launch_bounds__(1024, device::kResidentThreads / 1024)
-    chunk_scan_kernel(const __grid_constant__ Params p) {
+    chunk_scan_kernel(const __grid_constant__ Params p, bool staged) {
   device::wait_for_previous_grid();
   const std::int64_t chunk = blockIdx.x;
   const int either = padded(max(p.dims.write_positions(), p.dims.read_positions()));
-  const Side writes(p.writes, p.dims, chunk, p.dims.writes), reads(p.reads, p.dims, chunk, p.dims.reads);
+  Side writes(p.writes, p.dims, chunk, p.dims.writes);
+  Side reads(p.reads, p.dims, chunk, p.dims.reads);
+  const std::int32_t* matches = p.reads.match + reads.at;
+  // Made once: made anew for every load, they take registers that spill (default 64 us on an H200 in place of 61.5).
+  asm("" : "+l"(reads.payload), "+l"(reads.slot), "+l"(writes.slot), "+l"(matches));
   float* shared = reinterpret_cast<float*>(device::dynamic_shared());
   const Sums sums{shared, shared + either, p.log_k + writes.at, p.rex + writes.at};
   const std::int64_t tokens = chunk * p.dims.chunk;
+  if (staged) {
+    auto* payloads = reinterpret_cast<std::uint32_t*>(shared + 2 * either);
+    for (int i = 4 * static_cast<int>(threadIdx.x); i < writes.positions; i += 4 * static_cast<int>(blockDim.x))
+      device::copy_async<16>(payloads + i, writes.payload + i);
+    device::commit_copies();
+    writes.payload = payloads;
+  }
   load_writes<V>(p, writes, p.g + (p.gate == Gate::write ? writes.at : tokens), sums);
+  device::wait_copies_but<0>();
   __syncthreads();
   device::in_batches<4>(
       static_cast<int>(threadIdx.x), static_cast<int>(blockDim.x), writes.valid,
@@ -201,41 +215,58 @@ __global__ void __launch_bounds__(1024, device::kResidentThreads / 1024)
   __syncthreads();
   write_entries<V>(p, writes, reads, sums);
   __syncthreads();  // the reads take the places of total and k
-  read_records(p, reads, writes, sums.log_k, sums.total, sums.k);
+  read_records(p, reads, writes, sums.log_k, sums.total, sums.k, matches);
   __syncthreads();
   read_entries(p, reads, sums.total, sums.k);
 }
 
 // --- launchers -------------------------------------------------------------------------------------------------------
 
-device::LaunchShape shape_of(const Params& p, const Geometry& geometry) {
+struct Plan {
+  device::LaunchShape shape;
+  bool staged;
+};
+
+/// Whether two CTAs of `bytes` fit a multiprocessor.
+bool two_fit(std::size_t bytes, const Device& device) {
+  constexpr std::size_t kReserved = 1024;  // of the driver, for each CTA
+  return 2 * (bytes + kReserved) <= device.shared_memory_per_multiprocessor;
+}
+std::size_t sums_bytes(const Params& p) {
   const int writes = p.dims.write_positions(), reads = p.dims.read_positions();
-  const int largest = writes > reads ? writes : reads;
+  return static_cast<std::size_t>(2 * padded(writes > reads ? writes : reads)) * 4;
+}
+
+Plan plan_of(const Params& p, const LaunchContext& context) {
+  const int writes = p.dims.write_positions(), reads = p.dims.read_positions();
   // Two CTAs of 1024 threads fill a multiprocessor; their loads and stores come at different times. default took 66 us
-  // on an H200, with four CTAs of 512 threads, whose stores all come at once, 72.
-  int threads = largest <= 1024 ? 128 : 1024;
-  if (geometry.warps >= 1 && geometry.warps <= 32) threads = 32 * geometry.warps;
-  const int floats = 2 * padded(largest);
-  return {dim3(static_cast<unsigned>(p.dims.chunks())), threads, static_cast<std::size_t>(floats) * 4};
+  // on an H200, with four CTAs of 512 threads, whose stores all come at once, 72; with staged payloads it takes 62.
+  int threads = (writes > reads ? writes : reads) <= 1024 ? 128 : 1024;
+  if (context.geometry.warps >= 1 && context.geometry.warps <= 32) threads = 32 * context.geometry.warps;
+  std::size_t bytes = sums_bytes(p);
+  const std::size_t with_payloads = bytes + static_cast<std::size_t>(padded(writes)) * 4;
+  const bool staged = writes % 4 == 0 && two_fit(with_payloads, context.device);
+  if (staged) bytes = with_payloads;
+  return {{dim3(static_cast<unsigned>(p.dims.chunks())), threads, bytes}, staged};
 }
 
 std::string refuse(const Params& p, const Device& device) {
   if (p.k.dtype != p.q.dtype) return "chunk_scan takes k and q of one type (group_scan takes any)";
-  constexpr std::size_t kReserved = 1024;  // of the driver, for each CTA
-  const std::size_t needed = 2 * (shape_of(p, {}).shared_bytes + kReserved);
-  if (needed <= device.shared_memory_per_multiprocessor) return "";
-  return "chunk_scan wants " + std::to_string(needed) + " bytes of shared memory for two chunks; a multiprocessor of " +
-         "this device has " + std::to_string(device.shared_memory_per_multiprocessor) +
+  if (two_fit(sums_bytes(p), device)) return "";
+  return "chunk_scan wants " + std::to_string(sums_bytes(p)) + " bytes of shared memory for each of two chunks; a " +
+         "multiprocessor of this device has " + std::to_string(device.shared_memory_per_multiprocessor) +
          " (a smaller chunk, fewer entries a token, or group_scan)";
 }
 
 void launch(const Params& p, const LaunchContext& context) {
+  const Plan plan = plan_of(p, context);
   dispatch_real(p.k.dtype,
-                [&]<typename V>() { device::launch(chunk_scan_kernel<V>, shape_of(p, context.geometry), context, p); });
+                [&]<typename V>() { device::launch(chunk_scan_kernel<V>, plan.shape, context, p, plan.staged); });
 }
 
 std::string describe_launch(const Params& p, const LaunchContext& context) {
-  return device::describe(shape_of(p, context.geometry)) + ", a chunk a CTA";
+  const Plan plan = plan_of(p, context);
+  return device::describe(plan.shape) + ", a chunk a CTA" + (plan.staged ? ", payloads in shared memory" : "");
 }
 
 }  // namespace

@@ -21,6 +21,10 @@ struct Segment {
       low_word;  // of the chunk's first index; rows are below 2^31, so the low word of an i64 is the row
   int words;     // 32-bit words an index
 
+  /// These fields of a payload, of an entry of the chunk.
+  __device__ __forceinline__ std::uint32_t token_and_entry(int entry) const {
+    return static_cast<std::uint32_t>(by_token.quotient(entry) * (512 - entries) + entry);  // token * 512 is token << 9
+  }
   __device__ __forceinline__ std::uint32_t slot_of(int entry) const {
     return static_cast<std::uint32_t>(low_word[std::int64_t{entry} * words] - base);
   }

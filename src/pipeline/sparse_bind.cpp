@@ -52,6 +52,8 @@ decay_sums::Params decay_sums(const SparseBuffers& s) {
 
 interactions::Params interactions(const SparseBuffers& s) {
   return {.dims = s.dims,
+          .gate = s.workload.gate,
+          .g = f32(s.g),
           .k = any(s.k),
           .q = any(s.q),
           .log_k = f32(s.log_k),

@@ -105,17 +105,23 @@ TEST(RowWalk, DefaultShapeIsOneWaveOfAnH200) {
   EXPECT_TRUE(shape.staged);
 }
 
+/// Eight slices of bf16 rows, `flag64`.
+WalkNeeds wide_rows() {
+  return {.streams = 8,
+          .slices = 8,
+          .stride = 128,
+          .chunk = 64,
+          .valid = 4096,
+          .slot_bytes = 16,
+          .most_warps = 16,
+          .pieces_fit = true};
+}
+
 /// Pieces where token rows of a long chunk leave L1 less than the rows in flight, and only where they fit.
 TEST(RowWalk, RowsComeInPiecesWhereSharedMemoryLeavesL1Little) {
   const LaunchContext context = h200();
-  WalkNeeds needs{.streams = 8,
-                  .slices = 8,
-                  .stride = 128,
-                  .chunk = 256,
-                  .valid = 32768,
-                  .slot_bytes = 16,
-                  .most_warps = 16,
-                  .pieces_fit = true};
+  WalkNeeds needs = wide_rows();
+  needs.chunk = 256, needs.valid = 32768;
   EXPECT_TRUE(choose_walk(needs, context).pieces);
   needs.pieces_fit = false;
   EXPECT_FALSE(choose_walk(needs, context).pieces);
@@ -129,16 +135,8 @@ TEST(RowWalk, RowsComeInPiecesWhereSharedMemoryLeavesL1Little) {
 /// Pairs of slices where the token rows of two fit beside all rows in flight: `wide960`, not `flagship`.
 TEST(RowWalk, SlicesComeInPairsWhereTheirTokenRowsFit) {
   const LaunchContext context = h200();
-  WalkNeeds needs{.streams = 4,
-                  .slices = 8,
-                  .stride = 120,
-                  .chunk = 64,
-                  .valid = 4096,
-                  .slot_bytes = 16,
-                  .most_warps = 16,
-                  .group = 4,
-                  .pieces_fit = true,
-                  .pairs_fit = true};
+  WalkNeeds needs = wide_rows();
+  needs.streams = 4, needs.stride = 120, needs.group = 4, needs.pairs_fit = true;
   const WalkShape shape = choose_walk(needs, context);
   EXPECT_TRUE(shape.pairs);
   EXPECT_FALSE(shape.pieces);
@@ -157,15 +155,8 @@ TEST(RowWalk, SlicesComeInPairsWhereTheirTokenRowsFit) {
 /// Two waves of pairs (`flag64`), short tiles of pieces in many waves (`flagship`), both for undo alone.
 TEST(RowWalk, UndoTakesShorterTiles) {
   LaunchContext context = h200();
-  WalkNeeds needs{.streams = 8,
-                  .slices = 8,
-                  .stride = 128,
-                  .chunk = 64,
-                  .valid = 4096,
-                  .slot_bytes = 16,
-                  .most_warps = 16,
-                  .pieces_fit = true,
-                  .pairs_fit = true};
+  WalkNeeds needs = wide_rows();
+  needs.pairs_fit = true;
   EXPECT_EQ(choose_walk(needs, context).tile, 64);
   needs.short_tiles = true;
   EXPECT_EQ(choose_walk(needs, context).tile, 32);

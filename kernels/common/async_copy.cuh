@@ -49,6 +49,11 @@ __device__ __forceinline__ void copy_async_if(bool on, void* shared, const void*
                : "memory");
 }
 
+/// The same, to a shared address.
+__device__ __forceinline__ void copy_async_if(bool on, std::uint32_t shared, const void* global) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared), "l"(global), "r"(on ? 16 : 0) : "memory");
+}
+
 /// Closes a group of copies: all since the last call. An empty group counts.
 __device__ __forceinline__ void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 

@@ -71,19 +71,26 @@ inline constexpr int kRun = 8, kShortBucket = kRun / 2 + 1;
 /// Items of a list of `count`, filled up: runs are whole and one item follows the last.
 SDM_HD int list_length(int count) { return count / kRun * kRun + kRun; }
 
+/// Most items of a bucket that one warp sorts.
+inline constexpr int kWarpItems = 1024;
+
 /// What a sort needs in shared memory.
 struct BucketScratch {
   std::uint16_t* long_buckets;  ///< [items / (kShortBucket + 1)]
   std::uint32_t* totals;        ///< [32]
-  int* long_count;
+  int* long_count;              ///< of long buckets, and kHuge for each that a warp does not sort
+  static constexpr int kHuge = 1 << 16;
 };
 
 __device__ __forceinline__ void list_long_buckets(const uint4& counts, int first, const BucketScratch& scratch) {
   const std::uint32_t words[4] = {counts.x, counts.y, counts.z, counts.w};
 #pragma unroll
-  for (int b = 0; b < 8; ++b)
-    if (((words[b / 2] >> (16 * (b % 2))) & 0xffffu) > kShortBucket)
-      scratch.long_buckets[atomicAdd(scratch.long_count, 1)] = static_cast<std::uint16_t>(first + b);
+  for (int b = 0; b < 8; ++b) {
+    const std::uint32_t count = (words[b / 2] >> (16 * (b % 2))) & 0xffffu;
+    if (count <= kShortBucket) continue;
+    const int before = atomicAdd(scratch.long_count, 1 + (count > kWarpItems ? BucketScratch::kHuge : 0));
+    scratch.long_buckets[before % BucketScratch::kHuge] = static_cast<std::uint16_t>(first + b);
+  }
 }
 
 /// Turns the buckets' counts into their begins, a run of vectors a thread, and lists the long buckets.
@@ -209,18 +216,32 @@ __device__ __forceinline__ void bitonic_sort(T* items, int count, int thread, in
     }
 }
 
-/// Most items of a bucket that one warp sorts.
-inline constexpr int kWarpItems = 1024;
+/// Up to 32 items by a warp: each goes where the number of smaller ones says.
+template <typename T>
+__device__ __forceinline__ void rank_sort(T* items, int count) {
+  const bool there = lane_id() < count;
+  const T mine = there ? items[lane_id()] : ~T{0};
+  int rank = 0;
+#pragma unroll 1
+  for (int other = 0; other < count; ++other) rank += __shfl_sync(kWholeWarp, mine, other) < mine ? 1 : 0;
+  __syncwarp();
+  if (there) items[rank] = mine;
+}
 
-/// Sorts the buckets that runs do not.
+/// Sorts the buckets that runs do not. With ranks in place of exchanges for the usual ones, which six to eight items
+/// fill, group_entries took 41.5 us at default on an H200 in place of 42.6.
 template <typename Team, typename Packed>
 __device__ __forceinline__ void sort_long_buckets(const Team& team, const PackedList<Packed>& list,
                                                   const BucketTable& table, const BucketScratch& scratch) {
-  const int longs = *scratch.long_count;
+  const int longs = *scratch.long_count % BucketScratch::kHuge;
   for (int n = team.warp(); n < longs; n += team.warps()) {
     const int begin = table.begin(scratch.long_buckets[n]), count = table.end(scratch.long_buckets[n]) - begin;
-    if (count <= kWarpItems) bitonic_sort(list.items + begin, count, lane_id(), 32, [] { __syncwarp(); });
+    if (count <= 32)
+      rank_sort(list.items + begin, count);
+    else if (count <= kWarpItems)
+      bitonic_sort(list.items + begin, count, lane_id(), 32, [] { __syncwarp(); });
   }
+  if (*scratch.long_count == longs) return;
   for (int n = 0; n < longs; ++n) {
     const int begin = table.begin(scratch.long_buckets[n]), count = table.end(scratch.long_buckets[n]) - begin;
     if (count > kWarpItems) bitonic_sort(list.items + begin, count, team.thread, team.threads, [&] { team.sync(); });

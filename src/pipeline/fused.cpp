@@ -70,7 +70,7 @@ std::string refuse_fused(const SparsePlan& plan, const SparseBuffers& buffers, c
 
 bool forward_fused_pays(const SparseBuffers& buffers) {
   const int chunk = buffers.dims.chunk;
-  const bool small_products = chunk <= 64 || (chunk <= 128 && row_bytes(buffers) <= 512);
+  const bool small_products = chunk <= 64 || chunk * row_bytes(buffers) <= 64 * 1024;
   return small_products && buffers.dims.streams * step_bytes(buffers) >= 48 * kMiB;
 }
 

@@ -190,6 +190,7 @@ TEST(FusedPays, WhereItWasMeasuredToWin) {
   EXPECT_EQ(pays(32, 128, 64, 128, DType::bf16), both);
   EXPECT_EQ(pays(8, 128, 128, 256, DType::bf16), both);
   EXPECT_EQ(pays(8, 128, 64, 360, DType::bf16), neither);
+  EXPECT_EQ(pays(8, 256, 64, 128, DType::bf16), both);
   EXPECT_EQ(pays(8, 128, 64, 1024, DType::bf16), neither);
   EXPECT_EQ(pays(8, 64, 64, 120, DType::bf16), both);
   // few streams

@@ -12,8 +12,8 @@ struct Params {
   const float* qk = nullptr;    ///< [N, C, C]
   const float* beta = nullptr;  ///< [N, C]
   const float* v = nullptr;     ///< [N, C, D]
-  float* b = nullptr;           ///< [N, C, C] out, zeros above the diagonal
-  float* qb = nullptr;          ///< [N, C, C] out, zeros above the diagonal
+  float* b = nullptr;           ///< [N, C, C] out, lower
+  float* qb = nullptr;          ///< [N, C, C] out, lower
   float* base_dv = nullptr;     ///< [N, C, D] out
   float* base_out = nullptr;    ///< [N, C, D] out
 };

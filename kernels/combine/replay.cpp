@@ -13,10 +13,10 @@ void replay(const Params& p, Parallel& threads) {
     float* b = p.b + chunk * c * c;
     float* qb = p.qb + chunk * c * c;
     for (int i = 0; i < c; ++i)
-      for (int k = 0; k < c; ++k) b[i * c + k] = k <= i ? canonical(-(s[i * c + k] * beta[k])) : 0.0f;
+      for (int k = 0; k <= i; ++k) b[i * c + k] = canonical(-(s[i * c + k] * beta[k]));
     for (int i = 0; i < c; ++i) {
       float* row = qb + i * c;
-      std::fill(row, row + c, 0.0f);
+      std::fill(row, row + i + 1, 0.0f);
       for (int k = 0; k <= i; ++k) host::fold_row(qk[i * c + k], b + k * c, k + 1, row);
       for (int j = 0; j <= i; ++j) row[j] = canonical(row[j]);
     }

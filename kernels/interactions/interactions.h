@@ -4,7 +4,8 @@
 
 namespace sdm::interactions {
 
-/// A and QK of spec 1.2: pairs of entries on one slot inside a chunk. Zeros elsewhere, upper triangles included.
+/// A and QK of spec 1.2: pairs of entries on one slot inside a chunk; zeros elsewhere, up to the diagonals. Above these
+/// nothing is written: there are zeros from the start (Tensor::Role::lower).
 struct Params {
   Dims dims;
   Gate gate = Gate::token;
@@ -13,7 +14,7 @@ struct Params {
   const float* log_k = nullptr;  ///< [N, C, W]
   const float* log_q = nullptr;  ///< [N, C, R]
   Groups writes, reads;
-  float* a = nullptr;   ///< [N, C, C] out, strictly lower
+  float* a = nullptr;   ///< [N, C, C] out, lower, zeros on the diagonal
   float* qk = nullptr;  ///< [N, C, C] out, lower
 };
 

@@ -55,12 +55,12 @@ void replay(const Params& p, Parallel& threads) {
       const int token = static_cast<int>(row % c);
       float* a = p.a + row * c;
       float* qk = p.qk + row * c;
-      std::fill(a, a + c, 0.0f);
-      std::fill(qk, qk + c, 0.0f);
+      std::fill(a, a + token + 1, 0.0f);
+      std::fill(qk, qk + token + 1, 0.0f);
       if (token >= p.dims.valid_tokens_of_chunk(chunk)) continue;
       a_row(p, chunk, token, a);
       qk_row(p, chunk, token, qk);
-      for (int j = 0; j < c; ++j) a[j] = canonical(a[j]), qk[j] = canonical(qk[j]);
+      for (int j = 0; j <= token; ++j) a[j] = canonical(a[j]), qk[j] = canonical(qk[j]);
     }
   });
 }

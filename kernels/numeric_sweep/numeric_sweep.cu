@@ -1,3 +1,4 @@
+#include "kernels/common/code_quads.cuh"
 #include "kernels/common/launch.h"
 #include "kernels/common/rows.cuh"
 #include "kernels/numeric_sweep/numeric_sweep.h"
@@ -6,6 +7,21 @@ namespace sdm::sweep {
 namespace {
 
 constexpr int kThreads = 256;
+
+/// What kernels compute in place of the host's output_of.
+template <Function f>
+__device__ __forceinline__ std::uint32_t device_output(std::uint32_t word) {
+  float four[4];
+  if constexpr (f == Function::four_e4m3) {
+    device::widen_e4m3<true>(word, four);
+    return joined_bits(four);
+  } else if constexpr (f == Function::four_int4) {
+    device::widen_int4<true>(word, four);
+    return joined_bits(four);
+  } else {
+    return output_of<f>(word);
+  }
+}
 
 /// Calls visit(input, output) for this thread's inputs of a block; of a dot, lane 0 alone speaks.
 template <Function f, typename Visit>
@@ -22,7 +38,7 @@ __device__ __forceinline__ void each_input(std::uint32_t block, std::uint64_t fa
     }
   } else {
     for (std::uint32_t i = threadIdx.x; i < kBlock; i += kThreads)
-      visit(first + i, output_of<f>(first + i) ^ (first + i == fault ? 1u : 0u));
+      visit(first + i, device_output<f>(first + i) ^ (first + i == fault ? 1u : 0u));
   }
 }
 

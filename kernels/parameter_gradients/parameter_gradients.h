@@ -24,8 +24,8 @@ struct Params {
   const float* d_decay = nullptr;    ///< [N, C, W]
   const float* d_qw = nullptr;       ///< [N, C, R]
   Groups writes, reads;
-  float* dm = nullptr;       ///< [N, C, C] scratch and output: -<d_dva[t], delta_v[j]>, j < t, zeros elsewhere
-  float* dqk = nullptr;      ///< [N, C, C] scratch and output: <gr[t], delta_v[j]>, j <= t, zeros elsewhere
+  float* dm = nullptr;       ///< [N, C, C] scratch and output: -<d_dva[t], delta_v[j]>, j < t; zero at j = t
+  float* dqk = nullptr;      ///< [N, C, C] scratch and output: <gr[t], delta_v[j]>, j <= t
   float* d_log_k = nullptr;  ///< [N, C, W] scratch and output
   float* d_rex = nullptr;    ///< [N, C, W] scratch and output
   float* d_log_q = nullptr;  ///< [N, C, R] scratch and output

@@ -5,7 +5,7 @@
 namespace sdm::parameter_gradients {
 namespace {
 
-/// out[t][j] = the dot of rows[t] and delta_v[j] for j < t + `diagonal`, zeros elsewhere.
+/// out[t][j], j <= t: the dot of rows[t] and delta_v[j]; on the diagonal only where `diagonal` is 1, else zero.
 void token_dots(const Params& p, std::int64_t chunk, const float* rows, int diagonal, bool negate, float* out) {
   const int c = p.dims.chunk, d = p.dims.head_dim;
   const float* delta_v = p.delta_v + chunk * c * d;
@@ -23,7 +23,7 @@ void token_dots(const Params& p, std::int64_t chunk, const float* rows, int diag
         for (int i = 0; i < d; ++i)
           host::fold_row(rows[std::int64_t{t} * d + i], &transposed[static_cast<std::size_t>(i) * host::kColumnBlock],
                          host::kColumnBlock, acc);
-      for (int j = 0; j < columns; ++j)
+      for (int j = 0; j < std::min(columns, t + 1 - j0); ++j)
         out[std::int64_t{t} * c + j0 + j] = j0 + j < t + diagonal ? canonical(negate ? -acc[j] : acc[j]) : 0.0f;
     }
   }

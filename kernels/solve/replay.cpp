@@ -17,7 +17,6 @@ void replay(const Params& p, Parallel& threads) {
       float* row = s + i * c;
       for (int j = 0; j < i; ++j) row[j] = canonical(-acc[static_cast<std::size_t>(j)]);
       row[i] = 1.0f;
-      std::fill(row + i + 1, row + c, 0.0f);
     }
   });
 }

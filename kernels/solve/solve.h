@@ -4,7 +4,7 @@
 
 namespace sdm::solve {
 
-/// S = (I + diag(beta) A)^-1 per chunk, unit lower triangular, zeros above the diagonal.
+/// S = (I + diag(beta) A)^-1 per chunk, unit lower triangular; above the diagonal nothing is written.
 struct Params {
   Dims dims;
   const float* a = nullptr;     ///< [N, C, C]

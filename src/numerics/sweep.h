@@ -19,6 +19,8 @@ enum class Function : std::uint8_t {
   from_bf16,
   from_f16,
   from_e4m3,
+  four_e4m3,  ///< the four codes of a word at once, as a GPU's undo takes them
+  four_int4,  ///< the four codes in a word's lower half
   scale_fp8,
   scale_int4,
   divide,    ///< a/b of the word and a word that follows from it
@@ -26,12 +28,12 @@ enum class Function : std::uint8_t {
   near_dot,  ///< a dot over 128 columns, lanes added at distance 1, 2, 4, 8, 16 (undo)
   far_dot    ///< the same at distance 16, 8, 4, 2, 1 (read_grad)
 };
-inline constexpr int kFunctions = 15;
+inline constexpr int kFunctions = 17;
 
 constexpr const char* name_of(Function f) {
-  constexpr const char* names[] = {"exp",        "exp2",      "to_bf16",  "to_f16",    "to_e4m3",
-                                   "to_int4",    "from_bf16", "from_f16", "from_e4m3", "scale_fp8",
-                                   "scale_int4", "divide",    "fused",    "near_dot",  "far_dot"};
+  constexpr const char* names[] = {"exp",        "exp2",     "to_bf16",   "to_f16",    "to_e4m3",   "to_int4",
+                                   "from_bf16",  "from_f16", "from_e4m3", "four_e4m3", "four_int4", "scale_fp8",
+                                   "scale_int4", "divide",   "fused",     "near_dot",  "far_dot"};
   return names[static_cast<int>(f)];
 }
 
@@ -61,6 +63,13 @@ SDM_HD std::uint32_t canonical_bits(float x) {
   return (bits & 0x7fffffffu) > 0x7f800000u ? 0x7fffffffu : bits;
 }
 
+/// One word of four floats; each of them alone always shows in it.
+SDM_HD std::uint32_t joined_bits(const float (&x)[4]) {
+  std::uint32_t all = 0;
+  for (float element : x) all = scattered(all ^ canonical_bits(element));
+  return all;
+}
+
 /// The output of every function but the dots.
 template <Function f>
 SDM_HD std::uint32_t output_of(std::uint32_t word) {
@@ -83,6 +92,16 @@ SDM_HD std::uint32_t output_of(std::uint32_t word) {
     return canonical_bits(from_f16({static_cast<std::uint16_t>(word)}));
   } else if constexpr (f == Function::from_e4m3) {
     return canonical_bits(from_e4m3(static_cast<std::uint8_t>(word)));
+  } else if constexpr (f == Function::four_e4m3) {
+    const float four[4] = {from_e4m3(static_cast<std::uint8_t>(word)), from_e4m3(static_cast<std::uint8_t>(word >> 8)),
+                           from_e4m3(static_cast<std::uint8_t>(word >> 16)),
+                           from_e4m3(static_cast<std::uint8_t>(word >> 24))};
+    return joined_bits(four);
+  } else if constexpr (f == Function::four_int4) {
+    const auto first = static_cast<std::uint8_t>(word), second = static_cast<std::uint8_t>(word >> 8);
+    const float four[4] = {static_cast<float>(int4_even(first)), static_cast<float>(int4_odd(first)),
+                           static_cast<float>(int4_even(second)), static_cast<float>(int4_odd(second))};
+    return joined_bits(four);
   } else if constexpr (f == Function::scale_fp8) {
     return canonical_bits(row_scale(max_of(0.0f, abs_of(x)), kFp8Limit));
   } else if constexpr (f == Function::scale_int4) {

@@ -48,6 +48,16 @@ std::string refuse_pass(std::string_view name, const Pass& pass, const LaunchCon
   return reason.empty() ? "" : fmt::format("{}: {}", name, reason);
 }
 
+constexpr std::int64_t kMiB = std::int64_t{1} << 20;
+
+std::int64_t row_bytes(const SparseBuffers& buffers) {
+  return buffers.dims.head_dim * static_cast<std::int64_t>(size_of(buffers.bank.dtype));
+}
+/// Written rows of a step.
+std::int64_t step_bytes(const SparseBuffers& buffers) {
+  return row_bytes(buffers) * buffers.dims.streams * buffers.dims.write_positions();
+}
+
 }  // namespace
 
 std::string refuse_fused(const SparsePlan& plan, const SparseBuffers& buffers, const LaunchContext& context) {
@@ -59,19 +69,20 @@ std::string refuse_fused(const SparsePlan& plan, const SparseBuffers& buffers, c
 }
 
 bool forward_fused_pays(const SparseBuffers& buffers) {
-  const Dims& dims = buffers.dims;
-  const std::int64_t step_bytes = std::int64_t{dims.streams} * dims.write_positions() * dims.head_dim *
-                                  static_cast<std::int64_t>(size_of(buffers.bank.dtype));
-  constexpr std::int64_t kMiB = std::int64_t{1} << 20;
-  return step_bytes >= 8 * kMiB && (dims.chunk <= 64 || (dims.chunk <= 128 && step_bytes <= 64 * kMiB));
+  const int chunk = buffers.dims.chunk;
+  const bool small_products = chunk <= 64 || chunk * row_bytes(buffers) <= 64 * 1024;
+  return small_products && buffers.dims.streams * step_bytes(buffers) >= 48 * kMiB;
 }
 
 bool backward_fused_pays(const SparseBuffers& buffers) {
-  const int head_dim = buffers.dims.head_dim, width = undo_slice_width(head_dim);
+  const Dims& dims = buffers.dims;
+  const int width = undo_slice_width(dims.head_dim);
   const bool in_pairs =
-      buffers.bank.dtype == DType::bf16 && buffers.grad.dtype == DType::bf16 && made_of_pairs(head_dim, width);
-  const bool cuts_sectors = width * static_cast<int>(size_of(DType::bf16)) % 32 != 0;
-  return forward_fused_pays(buffers) && !(in_pairs && cuts_sectors);
+      buffers.bank.dtype == DType::bf16 && buffers.grad.dtype == DType::bf16 && made_of_pairs(dims.head_dim, width);
+  const bool cuts_sectors = width * size_of(buffers.bank.dtype) % 32 != 0;
+  if (cuts_sectors && (in_pairs || dims.chunk > 64)) return false;
+  const bool short_steps = dims.chunk <= 64 && row_bytes(buffers) <= 1024;
+  return forward_fused_pays(buffers) || (short_steps && dims.streams * step_bytes(buffers) >= 16 * kMiB);
 }
 
 std::string describe_fused_forward(const SparseBuffers& buffers, const LaunchContext& context) {

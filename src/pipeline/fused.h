@@ -11,14 +11,14 @@ namespace sdm {
 /// that was asked for by name and has other bits, or a GPU that cannot hold all CTAs at once.
 std::string refuse_fused(const SparsePlan& plan, const SparseBuffers& buffers, const LaunchContext& context);
 
-/// Where `auto` takes fused, for either pass by itself. Forward: at least 8 MiB of written rows a step, which fill the
-/// GPU, in chunks of at most 64 tokens; or of at most 128 with at most 64 MiB a step: the small tiles of its products
-/// cost more with longer chunks, and a wait saved is worth less in a long step. H200, the graph of dependent launches
-/// over fused, forward + backward (results/h200/launch_rule.json): default 1.10, f32_128 1.16, wide960 1.01, default of
-/// 128 streams 0.99, of 4 0.98; chunks of 128 tokens: small120 1.04, D 128 1.09, of 32 streams 1.03, of 2 0.82, D 1024
-/// 0.94; of 256: 0.99. Backward: there, but not where rows of bf16 lie in an even number of slices that cut sectors:
-/// undo and read_grad walk these in pairs in their own kernels (results/h200/launch_modes.json, wide960: 5.88 ms in
-/// dependent launches, fused 6.71).
+/// Where `auto` takes fused, for either pass by itself, as measured on an H200 (results/h200/launch_rule.json: the
+/// graph of dependent launches over fused). What a stream waits for, others must fill: streams times the bytes that a
+/// step writes, at least 48 MiB. Forward: chunks of up to 64 tokens, longer ones of up to 64 KiB (tokens times
+/// bytes of a row), since the small tiles of its products cost more with longer chunks. 8 streams of `default` 1.03,
+/// 32 1.13, f32_128 1.05, flag64 1.06; 4 streams of `default` 0.86, one of 1024 columns 0.80; chunks of 128:
+/// small120 1.06, 360 columns 0.89. Backward: there, and from 16 MiB in chunks of up to 64 tokens and rows of up to 1
+/// KiB (4 streams of `default` 1.05; 2 of 1024 columns 0.90); but not where slices cut sectors, if undo and read_grad
+/// walk pairs of them in their own kernels (wide960 0.88) or chunks are longer (small120 0.96).
 bool forward_fused_pays(const SparseBuffers& buffers);
 bool backward_fused_pays(const SparseBuffers& buffers);
 

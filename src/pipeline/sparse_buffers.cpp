@@ -27,6 +27,10 @@ Tensor input(std::string_view name, DType dtype, Shape shape) {
 Tensor made_by(std::string_view stage, std::string_view name, Shape shape, DType dtype = DType::f32) {
   return {name, stage, Role::output, dtype, std::move(shape), 0};
 }
+/// Lower triangular: what lies above the diagonals is no stage's to write.
+Tensor lower_by(std::string_view stage, std::string_view name, Shape shape) {
+  return {name, stage, Role::lower, DType::f32, std::move(shape), 0};
+}
 /// Planes of a dot; absent where one plane is already the result.
 Tensor planes(std::string_view stage, std::string_view name, std::int64_t count, const Shape& one) {
   if (count == 1) return {name, stage, Role::output, DType::f32, {}, 1};
@@ -81,8 +85,8 @@ void add_backward(SparseBuffers& s) {
   s.d_kw = made_by(slices > 1 ? "reduce" : "undo", "d_kw", by_write);
   s.d_decay = made_by(slices > 1 ? "reduce" : "undo", "d_decay", by_write);
   s.d_qw = made_by(slices > 1 ? "reduce" : "read_grad", "d_qw", by_read);
-  s.dm = made_by("parameter_gradients", "dm", square);
-  s.dqk = made_by("parameter_gradients", "dqk", square);
+  s.dm = lower_by("parameter_gradients", "dm", square);
+  s.dqk = lower_by("parameter_gradients", "dqk", square);
   s.d_log_k = made_by("parameter_gradients", "d_log_k", by_write);
   s.d_rex = made_by("parameter_gradients", "d_rex", by_write);
   s.d_log_q = made_by("parameter_gradients", "d_log_q", by_read);
@@ -125,11 +129,11 @@ SparseBuffers::SparseBuffers(const SparseWorkload& w) : workload(w), dims(dims_o
   write_record = made_by("decay_sums", "write_record", {n, dims.write_positions(), 4}, DType::u32);
   read_record = made_by("decay_sums", "read_record", {n, dims.read_positions(), 4}, DType::u32);
   undo_record = made_by("decay_sums", "undo_record", {n, dims.write_positions(), 4}, DType::u32);
-  a = made_by("interactions", "a", square);
-  qk = made_by("interactions", "qk", square);
-  s = made_by("solve", "s", square);
-  b = made_by("combine", "b", square);
-  qb = made_by("combine", "qb", square);
+  a = lower_by("interactions", "a", square);
+  qk = lower_by("interactions", "qk", square);
+  s = lower_by("solve", "s", square);
+  b = lower_by("combine", "b", square);
+  qb = lower_by("combine", "qb", square);
   base_dv = made_by("combine", "base_dv", by_column);
   base_out = made_by("combine", "base_out", by_column);
   retrieved = made_by("gather", "retrieved", by_column);

@@ -13,6 +13,7 @@ struct Tensor {
     input,    ///< never written by a stage
     state,    ///< read and written: the banks; restored before every run
     output,   ///< fully written by its stage
+    lower,    ///< [.., C, C]: so are the lower triangles with their diagonals; the rest starts zeroed and stays
     sparse,   ///< written only where groups are: starts zeroed (the snapshot)
     scratch,  ///< contents are no result
   };

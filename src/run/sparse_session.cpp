@@ -1,8 +1,8 @@
 #include "run/sparse_session.h"
 
-#include <utility>
-
 #include <algorithm>
+#include <cstring>
+#include <utility>
 
 #include "base/error.h"
 #include "check/planted_fault.h"
@@ -152,11 +152,24 @@ void SparseSession::restore_banks() {
   if (has_backward()) load_bank(buffers_.grad, BankKind::gradient);
 }
 
+void SparseSession::poison_lower(const Tensor& tensor, std::uint8_t poison) {
+  constexpr std::int64_t kMostFloats = std::int64_t{1} << 20;  // uploaded at a time
+  const std::int64_t c = tensor.shape.back(), blocks = tensor.count() / (c * c);
+  const std::int64_t most = std::clamp<std::int64_t>(kMostFloats / (c * c), 1, std::max<std::int64_t>(blocks, 1));
+  std::vector<float> piece(static_cast<std::size_t>(most * c * c));
+  for (std::int64_t row = 0; row < most * c; ++row)
+    std::memset(piece.data() + row * c, poison, static_cast<std::size_t>(row % c + 1) * sizeof(float));
+  for (std::int64_t first = 0; first < blocks; first += most)
+    backend_.upload(tensor.as<float>() + first * c * c, piece.data(),
+                    static_cast<std::size_t>(std::min(most, blocks - first) * c * c) * sizeof(float));
+}
+
 void SparseSession::restore(std::uint8_t poison) {
   for (const Tensor* tensor : std::as_const(buffers_).tensors()) {
     if (tensor->role == Tensor::Role::output || tensor->role == Tensor::Role::scratch)
       backend_.fill(tensor->data, poison, tensor->bytes());
     if (tensor->role == Tensor::Role::sparse) backend_.fill(tensor->data, 0, tensor->bytes());
+    if (tensor->role == Tensor::Role::lower) poison_lower(*tensor, poison);
   }
   arena_->write_guards();
   restore_banks();

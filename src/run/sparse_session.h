@@ -35,7 +35,8 @@ class SparseSession {
   /// Bytes of device memory that a session takes.
   static std::uint64_t bytes_for(const SparseWorkload& workload);
 
-  /// Banks to their initial contents, outputs to `poison`, snapshots to zero, guards intact.
+  /// Banks to their initial contents, outputs to `poison` (lower triangles; zeros above), snapshots to zero, guards
+  /// intact.
   void restore(std::uint8_t poison = Arena::kPoisonByte);
   /// Inputs to their initial contents.
   void load_inputs();
@@ -99,6 +100,8 @@ class SparseSession {
 
  private:
   void load_bank(const Tensor& tensor, BankKind kind);
+  /// Of a tensor of role `lower`: zeros above the diagonals.
+  void poison_lower(const Tensor& tensor, std::uint8_t poison);
   void launch_pass(Pass pass, std::string_view stage, StageObserver* observer);
   std::vector<PassPart> recorded_parts(Pass pass) const;
   /// Passes whose steps are one kernel.

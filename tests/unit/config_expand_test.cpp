@@ -259,7 +259,7 @@ TEST(ConfigExpand, SeveralFilesAtOnce) {
 /// The effective config is a config: it expands to the same ids and workloads, and to itself.
 TEST(ConfigExpand, EffectiveConfigsExpandToTheSameCases) {
   for (const std::string name :
-       {"quickstart", "smoke", "correctness", "dense", "h200_perf", "launch_modes", "launch_streams"}) {
+       {"quickstart", "smoke", "correctness", "dense", "h200_perf", "launch_modes", "launch_streams", "launch_rule"}) {
     const auto cases =
         cases_of(test::read_text(std::string(SDM_SOURCE_DIR) + "/configs/" + name + ".json"), {"workload.seed=99"});
     const std::string effective = effective_config_json(cases);

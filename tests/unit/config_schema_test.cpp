@@ -192,7 +192,7 @@ TEST(ConfigSchema, ReadmeExplainsEveryKey) {
 TEST(ConfigSchema, ShippedConfigsAreLegal) {
   const Validator validator(Json::parse(source("configs/schema.json")));
   for (const std::string name :
-       {"quickstart", "smoke", "correctness", "dense", "h200_perf", "launch_modes", "launch_streams"}) {
+       {"quickstart", "smoke", "correctness", "dense", "h200_perf", "launch_modes", "launch_streams", "launch_rule"}) {
     const std::string text = source("configs/" + name + ".json");
     EXPECT_TRUE(validator.accepts(Json::parse(text, nullptr, true, true))) << name;
     EXPECT_EQ(test::problems_of(text), "") << name;

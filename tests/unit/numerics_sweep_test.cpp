@@ -72,5 +72,17 @@ TEST(NumericsSweep, TermsTellResultsOfOneInputApart) {
     for (std::uint32_t bit = 0; bit < 32; ++bit) EXPECT_NE(sweep::term(input, 7), sweep::term(input, 7u ^ (1u << bit)));
 }
 
+TEST(NumericsSweep, JoinedBitsShowEachElement) {
+  const float four[4] = {1.0f, -0.0f, 448.0f, float_of(0x7fffffffu)};
+  for (int changed = 0; changed < 4; ++changed)
+    for (std::uint32_t bit = 0; bit < 32; ++bit) {
+      float other[4] = {four[0], four[1], four[2], four[3]};
+      other[changed] = float_of(bits_of(four[changed]) ^ (1u << bit));
+      if (other[changed] != other[changed] && four[changed] != four[changed])
+        continue;  // one NaN is as good as another
+      EXPECT_NE(sweep::joined_bits(four), sweep::joined_bits(other)) << changed << " " << bit;
+    }
+}
+
 }  // namespace
 }  // namespace sdm

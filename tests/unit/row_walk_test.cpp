@@ -105,6 +105,26 @@ TEST(RowWalk, DefaultShapeIsOneWaveOfAnH200) {
   EXPECT_TRUE(shape.staged);
 }
 
+/// Tiles fill the rows in flight where half of the multiprocessors then hold the grid, and a kernel waits behind it.
+TEST(RowWalk, SmallGridsLeaveRoomForTheNextKernel) {
+  LaunchContext context = h200();
+  context.dependent_launch = true;
+  WalkNeeds needs{
+      .streams = 2, .slices = 1, .stride = 128, .chunk = 64, .valid = 4096, .slot_bytes = 16, .most_warps = 16};
+  EXPECT_EQ(choose_walk(needs, context).tile, 8);
+  EXPECT_EQ(choose_walk(needs, context).parts, 32);
+  context.dependent_launch = false;
+  EXPECT_EQ(choose_walk(needs, context).tile, 4);
+  context.dependent_launch = true;
+  needs.streams = 1;  // half holds them as it is
+  EXPECT_EQ(choose_walk(needs, context).tile, 4);
+  needs.streams = 2, needs.valid = 8192;  // full as it is
+  EXPECT_EQ(choose_walk(needs, context).tile, 8);
+  EXPECT_EQ(choose_walk(needs, context).parts, 66);
+  needs.valid = 4096, context.geometry.tile = 4;
+  EXPECT_EQ(choose_walk(needs, context).tile, 4);
+}
+
 /// Eight slices of bf16 rows, `flag64`.
 WalkNeeds wide_rows() {
   return {.streams = 8,

@@ -13,10 +13,16 @@ constexpr int kAhead = 3;  // vectors of four matches of a thread on their way
 
 // --- kernel ----------------------------------------------------------------------------------------------------------
 
+/// Zeros up to the diagonals, a vector of four cells a thread. Rows r and c - 1 - r together have c/4 + 1 vectors.
 __device__ __forceinline__ void clear_cells(const Params& p, std::int64_t chunk) {
-  const int cells = p.dims.chunk * p.dims.chunk;
-  for (int i = 4 * static_cast<int>(threadIdx.x); i < cells; i += 4 * static_cast<int>(blockDim.x))
-    *reinterpret_cast<float4*>(p.a + chunk * cells + i) = *reinterpret_cast<float4*>(p.qk + chunk * cells + i) = {};
+  const int c = p.dims.chunk, each = c / 4 + 1;
+  const device::Divider by_pair(each);
+  for (int i = static_cast<int>(threadIdx.x); i < c / 2 * each; i += static_cast<int>(blockDim.x)) {
+    const int pair = by_pair.quotient(i), vector = i - pair * each, behind = vector - (pair / 4 + 1);
+    const int cell = behind < 0 ? pair * c + 4 * vector : (c - 1 - pair) * c + 4 * behind;
+    const std::int64_t at = chunk * c * c + cell;
+    *reinterpret_cast<float4*>(p.a + at) = *reinterpret_cast<float4*>(p.qk + at) = {};
+  }
 }
 
 /// All rows of the chunk by warps, for which `memory` holds a list and two rows each. Not inline: its registers would
@@ -34,7 +40,7 @@ __device__ __noinline__ void make_rows(const Members& members, std::int64_t chun
       make_row(members, {first * p.dims.writes, first * p.dims.reads, row, row + c}, token,
                lists + kListed * device::warp_id());
     __syncwarp();
-    store_row(p, first * c, row);
+    store_row(p, first * c, token, row);
     __syncwarp();
   }
 }

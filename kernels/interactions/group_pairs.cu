@@ -78,7 +78,7 @@ __global__ void __launch_bounds__(kThreads, kThreads == kFewThreads ? 4 : (kThre
                    at.read_at + std::int64_t{warps} * p.dims.reads);
     if (token < valid_tokens) make_row(members, at, token, list);
     __syncwarp();
-    store_row(p, (chunk * c + token) * c, row);
+    store_row(p, (chunk * c + token) * c, token, row);
     __syncwarp();
   }
 }

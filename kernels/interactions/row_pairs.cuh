@@ -95,18 +95,19 @@ __device__ __forceinline__ void make_row(const Members& members, const PairRow& 
   }
 }
 
-/// Row `token` of A and QK to its place, and zeros for the next row.
-__device__ __forceinline__ void store_row(const Params& p, std::int64_t out, float* row) {
+/// Row `token` of A and QK to its place, up to the diagonal (with chunks of a multiple of four tokens, zeros beside
+/// it), and zeros for the next row.
+__device__ __forceinline__ void store_row(const Params& p, std::int64_t out, int token, float* row) {
   const int c = p.dims.chunk;
   if (c % 4 == 0) {
-    const float4 zero = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
-    for (int j = 4 * device::lane_id(); j < 2 * c; j += 4 * 32) {
-      auto* at = reinterpret_cast<float4*>(row + j);
-      *reinterpret_cast<float4*>(j < c ? p.a + out + j : p.qk + out + (j - c)) = *at;
-      *at = zero;
+    for (int j = 4 * device::lane_id(); j <= token; j += 4 * 32) {
+      auto *a = reinterpret_cast<float4*>(row + j), *qk = reinterpret_cast<float4*>(row + c + j);
+      *reinterpret_cast<float4*>(p.a + out + j) = *a;
+      *reinterpret_cast<float4*>(p.qk + out + j) = *qk;
+      *a = *qk = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
     }
   } else {
-    for (int j = device::lane_id(); j < c; j += 32) {
+    for (int j = device::lane_id(); j <= token; j += 32) {
       p.a[out + j] = row[j];
       p.qk[out + j] = row[c + j];
       row[j] = row[c + j] = 0.0f;

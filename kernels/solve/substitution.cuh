@@ -62,8 +62,6 @@ __global__ void __launch_bounds__(kColumns) substitution_kernel(const __grid_con
   float* panels = reinterpret_cast<float*>(device::dynamic_shared());
   float* history = panels + 2 * panel_size + threadIdx.x;
   const int start = c0 / kRows * kRows;
-  if (c < chunk)
-    for (int i = 0; i < start; ++i) s[i * chunk + c] = 0.0f;
   int buffer = 0;
   for (int i0 = start; i0 < chunk; i0 += kRows, buffer ^= 1) {
     float* panel = panels + buffer * panel_size;

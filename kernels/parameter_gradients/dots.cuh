@@ -92,7 +92,7 @@ __device__ __forceinline__ void fold_dots(const DotStage& stage, int depth, Dots
   }
 }
 
-/// Stores dm and dqk of the tile, and the zeros of the one opposite.
+/// Stores dm and dqk of the tile.
 __device__ __forceinline__ void store_dots(const Params& p, const DotPlace& at, const Dots& acc) {
   const int c = p.dims.chunk;
   float* dm = p.dm + at.chunk * c * c;
@@ -103,18 +103,9 @@ __device__ __forceinline__ void store_dots(const Params& p, const DotPlace& at, 
 #pragma unroll
     for (int s = 0; s < DotTile::kEach; ++s) {
       const int j = at.j0 + DotTile::x() + s * DotTile::kAcross;
-      if (t >= c || j >= c) continue;
+      if (t >= c || j > t) continue;
       dm[t * c + j] = j < t ? device::negated(acc[0][r][s]) : 0.0f;
-      dqk[t * c + j] = j <= t ? acc[1][r][s] : 0.0f;
-    }
-  }
-  if (at.t0 == at.j0) return;
-#pragma unroll 1
-  for (int r = 0; r < DotTile::kEach; ++r) {
-    const int t = at.j0 + DotTile::y() + r * DotTile::kAcross;
-    for (int s = 0; s < DotTile::kEach; ++s) {
-      const int j = at.t0 + DotTile::x() + s * DotTile::kAcross;
-      if (j < c) dm[t * c + j] = dqk[t * c + j] = 0.0f;
+      dqk[t * c + j] = acc[1][r][s];
     }
   }
 }

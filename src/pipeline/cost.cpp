@@ -9,7 +9,7 @@ namespace {
 /// The sizes that the formulas below are written in, as doubles.
 struct Sizes {
   double tokens, chunks, columns,
-      square;            // padded tokens, chunks, one [N, C, D] array in bytes, one [N, C, C] array in bytes
+      lower;             // padded tokens, chunks, bytes of one [N, C, D] array, of the lower triangles of [N, C, C]
   double writes, reads;  // entries
   double write_rows, read_rows, rows;       // unique (chunk, row) pairs: of writes, of reads, of both
   double bank_row, grad_row, snapshot_row;  // bytes
@@ -19,7 +19,7 @@ struct Sizes {
   Sizes(const SparseBuffers& s, const WorkloadFacts& facts) {
     const auto n = static_cast<double>(s.dims.chunks());
     c = s.dims.chunk, d = s.dims.head_dim, chunks = n, tokens = n * c;
-    columns = tokens * d * 4, square = tokens * c * 4;
+    columns = tokens * d * 4, lower = tokens * (c + 1) / 2 * 4;
     writes = static_cast<double>(facts.write_entries), reads = static_cast<double>(facts.read_entries);
     write_rows = static_cast<double>(facts.write_groups), read_rows = static_cast<double>(facts.read_groups);
     rows = static_cast<double>(facts.touched_rows);
@@ -65,7 +65,7 @@ StageCost read_grad_cost(const SparseBuffers&, const Sizes& z) {
 }
 
 StageCost parameter_gradients_cost(const SparseBuffers&, const Sizes& z) {
-  return {6 * z.columns + 3 * z.square + z.writes * (10 * 4 + z.value) + z.reads * (5 * 4 + z.value),
+  return {6 * z.columns + 3 * z.lower + z.writes * (10 * 4 + z.value) + z.reads * (5 * 4 + z.value),
           2 * z.triangle_flops() + 4 * z.tokens * z.d};
 }
 
@@ -83,30 +83,30 @@ const std::map<std::string_view, Formula>& formulas() {
        }},
       {"interactions",
        [](const SparseBuffers&, const Sizes& z) {
-         return StageCost{(z.writes + z.reads) * (z.value + 12) + 2 * z.square, 0};
+         return StageCost{(z.writes + z.reads) * (z.value + 12) + 2 * z.lower, 0};
        }},
       {"solve",
        [](const SparseBuffers&, const Sizes& z) {
-         return StageCost{2 * z.square, z.chunks * z.c * z.c * z.c / 3};
+         return StageCost{2 * z.lower, z.chunks * z.c * z.c * z.c / 3};
        }},
       {"combine",
        [](const SparseBuffers&, const Sizes& z) {
-         return StageCost{4 * z.square + 3 * z.columns, 2 * z.triangle_flops() + z.chunks * z.c * z.c * z.c / 3};
+         return StageCost{4 * z.lower + 3 * z.columns, 2 * z.triangle_flops() + z.chunks * z.c * z.c * z.c / 3};
        }},
       {"gather", gather_cost},
       {"mix",
        [](const SparseBuffers&, const Sizes& z) {
-         return StageCost{6 * z.columns + 2 * z.square, 2 * z.triangle_flops()};
+         return StageCost{6 * z.columns + 2 * z.lower, 2 * z.triangle_flops()};
        }},
       {"write", write_cost},
       {"combine_grad",
        [](const SparseBuffers&, const Sizes& z) {
-         return StageCost{3 * z.columns + 2 * z.square, 2 * z.triangle_flops()};
+         return StageCost{3 * z.columns + 2 * z.lower, 2 * z.triangle_flops()};
        }},
       {"gather_grad", gather_grad_cost},
       {"mix_grad",
        [](const SparseBuffers&, const Sizes& z) {
-         return StageCost{3 * z.columns + z.square, z.triangle_flops()};
+         return StageCost{3 * z.columns + z.lower, z.triangle_flops()};
        }},
       {"undo", undo_cost},
       {"read_grad", read_grad_cost},

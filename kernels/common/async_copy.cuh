@@ -49,9 +49,9 @@ __device__ __forceinline__ void copy_async_if(bool on, void* shared, const void*
                : "memory");
 }
 
-/// The same, to a shared address.
-__device__ __forceinline__ void copy_async_if(bool on, std::uint32_t shared, const void* global) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared), "l"(global), "r"(on ? 16 : 0) : "memory");
+/// Copies the first `present` (0 .. 16) bytes of an aligned vector to a shared address and fills the rest with zeros.
+__device__ __forceinline__ void copy_async_part(std::uint32_t shared, const void* global, int present) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared), "l"(global), "r"(present) : "memory");
 }
 
 /// Closes a group of copies: all since the last call. An empty group counts.

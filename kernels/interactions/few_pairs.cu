@@ -13,15 +13,18 @@ constexpr int kAhead = 3;  // vectors of four matches of a thread on their way
 
 // --- kernel ----------------------------------------------------------------------------------------------------------
 
-/// Zeros up to the diagonals, a vector of four cells a thread. Rows r and c - 1 - r together have c/4 + 1 vectors.
+/// Zeros up to the diagonals and to the end of their sectors, a vector of four cells a thread. Rows r and c - 1 - r
+/// together have one unit (a sector, or a vector) more than a row is long. Written through at once, as the loads of the
+/// pairs leave DRAM idle: 18.0 us at default on an H200 in place of 18.9.
 __device__ __forceinline__ void clear_cells(const Params& p, std::int64_t chunk) {
-  const int c = p.dims.chunk, each = c / 4 + 1;
-  const device::Divider by_pair(each);
-  for (int i = static_cast<int>(threadIdx.x); i < c / 2 * each; i += static_cast<int>(blockDim.x)) {
-    const int pair = by_pair.quotient(i), vector = i - pair * each, behind = vector - (pair / 4 + 1);
-    const int cell = behind < 0 ? pair * c + 4 * vector : (c - 1 - pair) * c + 4 * behind;
+  const int c = p.dims.chunk, unit = c % 8 == 0 ? 2 : 1, both = c / 4 + unit;  // in vectors
+  const device::Divider by_both(both);
+  for (int i = static_cast<int>(threadIdx.x); i < c / 2 * both; i += static_cast<int>(blockDim.x)) {
+    const int r = by_both.quotient(i), vector = i - r * both, behind = vector - (r / (4 * unit) + 1) * unit;
+    const int cell = behind < 0 ? r * c + 4 * vector : (c - 1 - r) * c + 4 * behind;
     const std::int64_t at = chunk * c * c + cell;
-    *reinterpret_cast<float4*>(p.a + at) = *reinterpret_cast<float4*>(p.qk + at) = {};
+    __stwt(reinterpret_cast<float4*>(p.a + at), float4{});
+    __stwt(reinterpret_cast<float4*>(p.qk + at), float4{});
   }
 }
 

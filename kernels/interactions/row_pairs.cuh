@@ -100,7 +100,7 @@ __device__ __forceinline__ void make_row(const Members& members, const PairRow& 
 __device__ __forceinline__ void store_row(const Params& p, std::int64_t out, int token, float* row) {
   const int c = p.dims.chunk;
   if (c % 4 == 0) {
-    for (int j = 4 * device::lane_id(); j <= token; j += 4 * 32) {
+    for (int j = 4 * device::lane_id(); j < min((token | 7) + 1, c); j += 4 * 32) {
       auto *a = reinterpret_cast<float4*>(row + j), *qk = reinterpret_cast<float4*>(row + c + j);
       *reinterpret_cast<float4*>(p.a + out + j) = *a;
       *reinterpret_cast<float4*>(p.qk + out + j) = *qk;

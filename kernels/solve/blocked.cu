@@ -45,17 +45,18 @@ __device__ __forceinline__ void write_four(std::uint32_t at, const float (&in)[4
                : "memory");
 }
 
-/// Asks for a panel of A: rows of the block, 32 k. What lies right of the diagonal is not used. A vector is 4 k of a
-/// row; 8 lanes share a row. `own`: the lane's first one.
+/// Asks for a panel of A: rows of the block, 32 k. A vector is 4 k of a row; 8 lanes share a row. `own`: the lane's
+/// first one. (To leave out what lies above the diagonal costs registers that the folds need: 24 us at small120.)
 template <bool kVector>
 __device__ __forceinline__ void ask_panel(const Block& block, int k_block, std::uint32_t own) {
   const int k = kBlock * k_block + lane_x(), first = kBlock * block.row + lane_y();
+  const float* from = block.a + first * block.chunk + k;
 #pragma unroll
   for (int v = 0; v < kLaneRows; ++v) {
-    const int row = first + 4 * v, present = row < block.chunk ? row - k : 0;  // left of the diagonal
-    const float* at = block.a + row * block.chunk + k;
+    const int present = first + 4 * v < block.chunk ? min(max(block.chunk - k, 0), 4) : 0;
+    const float* at = from + 4 * v * block.chunk;
     if constexpr (kVector) {
-      device::copy_async_if(present > 0, own + 4 * v * kRowBytes, present > 0 ? at : block.a);
+      device::copy_async_part(own + 4 * v * kRowBytes, present > 0 ? at : block.a, 4 * present);
     } else {
       float value[4];
 #pragma unroll
@@ -159,24 +160,24 @@ __device__ __forceinline__ void finish_rows(bool diagonal, std::uint32_t panel, 
   }
 }
 
-/// The finished block to its place, up to the diagonal (and zeros beside it). Written through at once: 20.6 us at
-/// small120 on an H200 in place of 21.3.
+/// The finished block to its place, up to the diagonal and to the end of its sector (zeros). Written through at
+/// once: 20.6 us at small120 on an H200 in place of 21.3.
 template <bool kVector>
 __device__ __forceinline__ void store_block(const Block& block, std::uint32_t finished) {
-  const int column = kBlock * block.column + lane_x(), first = kBlock * block.row + lane_y();
+  const int i0 = kBlock * block.row, c0 = kBlock * block.column, x = lane_x(), chunk = block.chunk;
 #pragma unroll
   for (int v = 0; v < kLaneRows; ++v) {
-    const int row = first + 4 * v;
-    if (row >= block.chunk || column > row) continue;
+    const int r = 4 * v + lane_y();
+    if (i0 + r >= chunk || c0 + x / 8 * 8 > i0 + r) continue;
     float value[4];
-    read_four(finished + (lane_y() + 4 * v) * kRowBytes + 4 * lane_x(), value);
-    float* at = block.s + row * block.chunk + column;
+    read_four(finished + r * kRowBytes + 4 * x, value);
+    float* at = block.s + (i0 + r) * chunk + c0 + x;
     if constexpr (kVector) {
-      __stwt(reinterpret_cast<float4*>(at), make_float4(value[0], value[1], value[2], value[3]));
+      if (c0 + x < chunk) __stwt(reinterpret_cast<float4*>(at), make_float4(value[0], value[1], value[2], value[3]));
     } else {
 #pragma unroll
       for (int j = 0; j < 4; ++j)
-        if (column + j <= row) at[j] = value[j];
+        if (c0 + x + j < chunk) at[j] = value[j];
     }
   }
 }
@@ -212,7 +213,7 @@ __device__ __forceinline__ void fold_above(const Block& block, const Shared& sha
     ask_panel<kVector>(block, block.column + step + 1, next);
     std::uint32_t l = shared.panel(warp, step) + lane_y() * kRowBytes;
     std::uint32_t rows = shared.panel(above, step + 1) + 4 * lane_x();
-#pragma unroll 1
+#pragma unroll 2
     for (int k = 0; k < kBlock; k += 4, l += 4 * sizeof(float), rows += 4 * kRowBytes) {
       if (k == kBlock - kPieceRows) scale_panel(next, beta);
       if (k % kPieceRows == 0) device::wait(shared.barrier(above) + 8 * (k / kPieceRows), 0);

@@ -95,12 +95,12 @@ __device__ __forceinline__ void make_row(const Members& members, const PairRow& 
   }
 }
 
-/// Row `token` of A and QK to its place, up to the diagonal (with chunks of a multiple of four tokens, zeros beside
-/// it), and zeros for the next row.
+/// Row `token` of A and QK to its place, up to the diagonal (four cells at a time, zeros to the end of its 64 bytes:
+/// 190 us at flagship on an H200, to the end of 32 bytes 199), and zeros for the next row.
 __device__ __forceinline__ void store_row(const Params& p, std::int64_t out, int token, float* row) {
   const int c = p.dims.chunk;
   if (c % 4 == 0) {
-    for (int j = 4 * device::lane_id(); j < min((token | 7) + 1, c); j += 4 * 32) {
+    for (int j = 4 * device::lane_id(); j < min((token | 15) + 1, c); j += 4 * 32) {
       auto *a = reinterpret_cast<float4*>(row + j), *qk = reinterpret_cast<float4*>(row + c + j);
       *reinterpret_cast<float4*>(p.a + out + j) = *a;
       *reinterpret_cast<float4*>(p.qk + out + j) = *qk;

@@ -46,7 +46,7 @@ __device__ __forceinline__ void write_four(std::uint32_t at, const float (&in)[4
 }
 
 /// Asks for a panel of A: rows of the block, 32 k. A vector is 4 k of a row; 8 lanes share a row. `own`: the lane's
-/// first one. (To leave out what lies above the diagonal costs registers that the folds need: 24 us at small120.)
+/// first one. (To leave out what lies above the diagonal took registers that the folds need: 24 us at small120.)
 template <bool kVector>
 __device__ __forceinline__ void ask_panel(const Block& block, int k_block, std::uint32_t own) {
   const int k = kBlock * k_block + lane_x(), first = kBlock * block.row + lane_y();
@@ -160,8 +160,8 @@ __device__ __forceinline__ void finish_rows(bool diagonal, std::uint32_t panel, 
   }
 }
 
-/// The finished block to its place, up to the diagonal and to the end of its sector (zeros). Written through at
-/// once: 20.6 us at small120 on an H200 in place of 21.3.
+/// The finished block to its place, up to the diagonal and to the end of its sector (zeros), written through at once
+/// (52.2 us at flagship on an H200 in place of 52.9).
 template <bool kVector>
 __device__ __forceinline__ void store_block(const Block& block, std::uint32_t finished) {
   const int i0 = kBlock * block.row, c0 = kBlock * block.column, x = lane_x(), chunk = block.chunk;
@@ -226,8 +226,8 @@ __device__ __forceinline__ void fold_above(const Block& block, const Shared& sha
   }
 }
 
-/// 21 us at small120 on an H200 and 58 at flagship. With blocks passed on whole, panels scaled when they were due and
-/// branches in the diagonal blocks 23 and 66; a thread a column took 36 and 115.
+/// 20 us at small120 on an H200 and 52 at flagship. With blocks passed on whole, panels scaled when they were due,
+/// branches in the diagonal blocks and zeros stored above them 23 and 66; a thread a column took 36 and 115.
 /// grid: (chunk, pair of columns of blocks), the longest columns first. A CTA takes column q and column blocks - 1 - q:
 /// blocks + 1 warps, however long the columns are.
 template <bool kVector>

@@ -99,6 +99,7 @@ __device__ __forceinline__ void make_b(const Params& p, const Item& item, Memory
   const int c = p.dims.chunk, across = c / 4;
   for (int v = Team::thread(); v < c * across; v += Team::kThreads) {
     const int row = v / across, column = v % across * 4, last = row - column;
+    if (device::above_diagonal(row, column)) continue;
     float4 x = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
     if (last >= 0) {
       const float4 s = *reinterpret_cast<const float4*>(memory.s.data + Packed::at(row) + column);
@@ -116,6 +117,7 @@ __device__ __forceinline__ void make_qb(const Params& p, const Item& item, Memor
   work.run(memory.qk, memory.b.data, c);
   work.for_outputs(c, c, [&](int row, int column, const float4& v) {
     const int last = row - column;  // sums past the diagonal have not begun
+    if (device::above_diagonal(row, column)) return;
     *reinterpret_cast<float4*>(p.qb + (item.chunk * c + row) * c + column) =
         make_float4(last >= 0 ? v.x : 0.0f, last >= 1 ? v.y : 0.0f, last >= 2 ? v.z : 0.0f, last >= 3 ? v.w : 0.0f);
   });
@@ -231,7 +233,6 @@ std::string describe_launch(const Params& p, const LaunchContext& context) {
 const Variant<Params> teams = {
     .name = "teams",
     .why = "inputs by bulk copies while the chunk before is folded, chunks of up to 64 tokens",
-    .automatic = false,  // pass times with it are measured in the launch mode of `auto` alone
     .suits = suits,
     .refuse = refuse,
     .launch = launch,

@@ -21,6 +21,7 @@ struct Params {
 void replay(const Params& params, Parallel& threads);
 
 // Variants (GPU).
-extern const Variant<Params> simt;  ///< B and QB, then base_dv, then base_out; fp32 multiply-adds
+extern const Variant<Params> teams;  ///< all products of 128 columns of a chunk by one CTA, inputs on the way meanwhile
+extern const Variant<Params> simt;   ///< B and QB, then base_dv, then base_out; fp32 multiply-adds
 
 }  // namespace sdm::combine

@@ -39,6 +39,7 @@ __device__ __forceinline__ void matrices_tile(const Params& p, std::int64_t chun
   device::triangular_tile<Tile, Triangle::lower, 1, true>(
       memory, qk, b, place, [] {}, [](auto& start) { device::clear(start); }, acc);
   device::for_outputs<Tile, Triangle::lower>(place, [&](int r, int i, int column) {
+    if (device::above_diagonal(i, column)) return;
     float own[4];
     device::unpack(b.value(b.load(i, column), i, column), own);
     device::store_row<kVector>(p.b + at + i * c, column, c, own);
@@ -134,6 +135,7 @@ __global__ void __launch_bounds__(Tile::kThreads, 4)
     __syncthreads();
     whole_product<Tile, true>(memory.qk, memory.rows, c, acc);
     device::for_outputs<Tile, Triangle::lower>({c, 0, 0, 0}, [&](int r, int i, int column) {
+      if (device::above_diagonal(i, column)) return;
       float own[4];
       device::unpack(*reinterpret_cast<const float4*>(memory.rows + i * Tile::kColumns + column), own);
       device::store_row<true>(p.b + at + i * c, column, c, own);

@@ -158,6 +158,10 @@ __device__ __forceinline__ void triangular_tile(TileMemory<Tile, kTriangle, kPro
   }
 }
 
+/// Whether a row of a lower triangular [C, C] matrix ends before this column's sector of 32 bytes: nobody stores there
+/// (Tensor::Role::lower).
+__device__ __forceinline__ bool above_diagonal(int row, int column) { return (column & ~7) > row; }
+
 template <int kProducts, int kThreadRows>
 __device__ __forceinline__ void clear(float (&acc)[kProducts][kThreadRows][4]) {
 #pragma unroll

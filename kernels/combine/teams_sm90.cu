@@ -4,7 +4,6 @@
 
 #include "kernels/combine/combine.h"
 #include "kernels/combine/team_folds.cuh"
-#include "kernels/common/entry_values.cuh"
 #include "kernels/common/triangular_grid.cuh"
 
 namespace sdm::combine {
@@ -12,11 +11,12 @@ namespace {
 
 // --- kernel ----------------------------------------------------------------------------------------------------------
 
-constexpr int kValueTeams = 2, kThreads = (kValueTeams + 1) * Team::kThreads, kWarps = kThreads / 32;
+constexpr int kValueTeams = 2, kThreads = (kValueTeams + 1) * Team::kThreads;
 constexpr int kColumns = kValueTeams * Team::kColumns;  ///< of an item
 constexpr int kResident = 2;                            ///< CTAs of a multiprocessor
 
-/// What the third team copies and all teams read: `full` when it is there, `free` when all warps are done with it.
+/// What the third team copies and all teams read: `full` when it is there, `free` when all threads are done with it
+/// (one of each warp would do, but not for racecheck).
 struct Input {
   std::uint64_t full, free;
 };
@@ -30,10 +30,7 @@ struct Memory {
 __device__ __forceinline__ void wait_for(std::uint64_t& barrier, int round) {
   device::wait(device::shared_address(&barrier), round & 1);
 }
-__device__ __forceinline__ void release(Input& input) {
-  __syncwarp();
-  if (device::lane_id() == 0) device::arrive(device::shared_address(&input.free));
-}
+__device__ __forceinline__ void release(Input& input) { device::arrive(device::shared_address(&input.free)); }
 
 /// A CTA's items: columns tile * 128 .. of a chunk. The n-th of a CTA.
 struct Item {
@@ -145,7 +142,7 @@ __device__ __forceinline__ void start_barriers(Memory& memory) {
   if (threadIdx.x == 0) {
     for (Input* input : {&memory.rows_of[0], &memory.rows_of[1], &memory.s_of, &memory.qk_of}) {
       device::init_barrier(device::shared_address(&input->full), Team::kThreads);
-      device::init_barrier(device::shared_address(&input->free), kWarps);
+      device::init_barrier(device::shared_address(&input->free), kThreads);
     }
     device::fence_barrier_init();
   }

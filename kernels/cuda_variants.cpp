@@ -16,8 +16,8 @@ constexpr List<mix::Params, 2> kMix = {&mix::simt, &mix::tensor};
 constexpr List<write::Params, 8> kWrite = {&write::ring,       &write::direct2, &write::direct, &write::by_token,
                                            &write::all_slices, &write::cluster, &write::stream, &write::atomic};
 constexpr List<combine_grad::Params, 1> kCombineGrad = {&combine_grad::simt};
-constexpr List<gather_grad::Params, 4> kGatherGrad = {&gather_grad::ring, &gather_grad::stream, &gather_grad::rows,
-                                                      &gather_grad::rows_r64};
+constexpr List<gather_grad::Params, 5> kGatherGrad = {&gather_grad::ring, &gather_grad::stream, &gather_grad::two_parts,
+                                                      &gather_grad::rows, &gather_grad::rows_r64};
 constexpr List<mix_grad::Params, 2> kMixGrad = {&mix_grad::simt, &mix_grad::tensor};
 constexpr List<undo::Params, 2> kUndo = {&undo::walk, &undo::walk_wide};
 constexpr List<read_grad::Params, 3> kReadGrad = {&read_grad::fused, &read_grad::split, &read_grad::atomic};

@@ -41,12 +41,15 @@ __device__ __forceinline__ void copy_async_part(void* shared, const void* global
   asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(target), "l"(global), "r"(present) : "memory");
 }
 
-/// Copies 16 bytes, or fills with zeros; both addresses are multiples of 16 all the same. `policy`: of L2.
-__device__ __forceinline__ void copy_async_if(bool on, void* shared, const void* global, std::uint64_t policy) {
-  const auto target = static_cast<std::uint32_t>(__cvta_generic_to_shared(shared));
+/// Copies 16 bytes, or fills with zeros; both addresses are multiples of 16 all the same. `target`: an address in
+/// shared memory; `policy`: of L2.
+__device__ __forceinline__ void copy_async_if(bool on, std::uint32_t target, const void* global, std::uint64_t policy) {
   asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2, %3;" ::"r"(target), "l"(global),
                "r"(on ? 16 : 0), "l"(policy)
                : "memory");
+}
+__device__ __forceinline__ void copy_async_if(bool on, void* shared, const void* global, std::uint64_t policy) {
+  copy_async_if(on, static_cast<std::uint32_t>(__cvta_generic_to_shared(shared)), global, policy);
 }
 
 /// Copies the first `present` (0 .. 16) bytes of an aligned vector to a shared address and fills the rest with zeros.

@@ -31,6 +31,6 @@ std::int32_t groups_for(const Dims& dims, DType grad);
 void replay(const Params& params, Parallel& threads);
 
 // GPU variants, one file each.
-extern const Variant<Params> ring, stream, rows, rows_r64;
+extern const Variant<Params> ring, stream, two_parts, rows, rows_r64;
 
 }  // namespace sdm::gather_grad

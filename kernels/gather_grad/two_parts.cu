@@ -122,7 +122,7 @@ constinit const Variant<Params> two_parts{
     .name = "two_parts",
     .why = "a row group per two short parts, all their rows on their way through shared memory: half as many warps",
     .guarantee = Guarantee::exact,
-    .automatic = false,  // not yet measured in a pass
+    .automatic = false,  // not measured with few streams, whose passes are dependent launches
     .refuse = refuse_two_parts,
     .launch = launch_two_parts,
     .describe = describe_two_parts,

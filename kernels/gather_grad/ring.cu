@@ -108,11 +108,11 @@ LaunchShape ring_shape(const RowPlan& plan, const LaunchContext& context) {
 bool one_wave(const Params& p, const Device& device) {
   return make_row_plan(p.dims, p.grad.dtype, 0, p.groups, p.dims.writes, 0).units <= 8 * device.multiprocessors;
 }
-/// By geometry alone (depth=24): a gain in a stand-alone program (wide960 648 us to 617) that the tool did not show.
+/// Where grids wait beside each other at all, or by geometry (depth=24).
 bool beside(const Params& p, const LaunchContext& context) {
   const std::size_t pair = 2 * (Ring<true>::kBytes + 1024);  // 1 KiB of every CTA is the system's
   const int depth = context.geometry.depth;
-  return depth > 0 && depth < Ring<false>::kRows && one_wave(p, context.device) &&
+  return (depth > 0 ? depth < Ring<false>::kRows : context.dependent_launch) && one_wave(p, context.device) &&
          context.device.shared_memory_per_multiprocessor >= pair &&
          context.device.shared_memory_per_block >= Ring<true>::kBytes;
 }

@@ -111,6 +111,13 @@ std::string refuse_two_parts(const Params& p, const Device& device) {
   return "";
 }
 
+/// Where it was measured: rows of whole lines, and a CTA and more a multiprocessor (H200, default: 203 us, 222 by
+/// `rows`).
+bool suits_two_parts(const Params& p, const Device& device) {
+  const std::int64_t row_bytes = p.dims.head_dim * static_cast<std::int64_t>(size_of(p.grad.dtype));
+  return row_bytes % 128 == 0 && two_parts_plan(p).ctas() >= device.multiprocessors;
+}
+
 std::string describe_two_parts(const Params& p, const LaunchContext&) {
   const RowPlan plan = two_parts_plan(p);
   return device::describe(two_parts_shape(plan)) + ", " + std::to_string(plan.groups()) + " parts, two a row group";
@@ -122,7 +129,7 @@ constinit const Variant<Params> two_parts{
     .name = "two_parts",
     .why = "a row group per two short parts, all their rows on their way through shared memory: half as many warps",
     .guarantee = Guarantee::exact,
-    .automatic = false,  // not measured with few streams, whose passes are dependent launches
+    .suits = suits_two_parts,
     .refuse = refuse_two_parts,
     .launch = launch_two_parts,
     .describe = describe_two_parts,

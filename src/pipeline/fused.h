@@ -15,10 +15,10 @@ std::string refuse_fused(const SparsePlan& plan, const SparseBuffers& buffers, c
 /// graph of dependent launches over fused). What a stream waits for, others must fill: streams times the bytes that a
 /// step writes, at least 48 MiB. Forward: chunks of up to 64 tokens, longer ones of up to 64 KiB (tokens times
 /// bytes of a row), since the small tiles of its products cost more with longer chunks. 8 streams of `default` 1.03,
-/// 32 1.13, f32_128 1.05, flag64 1.06; 4 streams of `default` 0.86, one of 1024 columns 0.80; chunks of 128:
-/// small120 1.06, 360 columns 0.89. Backward: there, and from 16 MiB in chunks of up to 64 tokens and rows of up to 1
-/// KiB (4 streams of `default` 1.05; 2 of 1024 columns 0.90); but not where slices cut sectors, if undo and read_grad
-/// walk pairs of them in their own kernels (wide960 0.88) or chunks are longer (small120 0.96).
+/// 32 1.13, f32_128 1.05, flag64 1.11; 4 streams of `default` 0.85, one of 1024 columns 0.79; chunks of 128:
+/// small120 1.06, 360 columns 0.90. Backward: there, and from 16 MiB in chunks of up to 64 tokens and rows of up to 1
+/// KiB (4 streams of `default` 1.06; 2 of 1024 columns 0.90); but not where slices cut sectors, if undo and read_grad
+/// walk pairs of them in their own kernels (wide960 0.88) or chunks are longer (small120 0.97).
 bool forward_fused_pays(const SparseBuffers& buffers);
 bool backward_fused_pays(const SparseBuffers& buffers);
 

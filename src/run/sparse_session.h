@@ -22,7 +22,8 @@ constexpr std::string_view name_of(Pass pass) { return pass == Pass::forward ? "
 /// can be restored and run again any number of times.
 class SparseSession {
  public:
-  /// Allocates and loads the inputs. Throws Unsupported where no variant accepts the case, CudaError or std::bad_alloc
+  /// Allocates and loads the inputs; restore() before the first pass makes the zeros that stages may read and do not
+  /// write. Throws Unsupported where no variant accepts the case, CudaError or std::bad_alloc
   /// where memory is short. `stages`: other stages than the tool's own, with which tests prove that checks notice
   /// faults.
   SparseSession(const SparseWorkload& workload, const SparseInputs& inputs, Backend& backend, Parallel& threads,

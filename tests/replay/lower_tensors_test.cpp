@@ -37,7 +37,7 @@ TEST_F(LowerTensors, StartWithZerosAboveTheDiagonalsAndPoisonBelow) {
   SparseSession session(w, inputs, *host, threads, {});
   session.restore();
   const int tensors = each(session, [](const Tensor& tensor, std::size_t row, std::size_t column, float value) {
-    EXPECT_EQ(column > row ? value == 0.0f : std::isnan(value), true) << tensor.name << " " << row << " " << column;
+    EXPECT_TRUE(column > row ? value == 0.0f : std::isnan(value)) << tensor.name << " " << row << " " << column;
   });
   EXPECT_EQ(tensors, 7);
 }

@@ -41,11 +41,19 @@ struct Geometry {
   int depth = 0;  ///< ring depth or rows in flight
 };
 
+/// What a launch has of the device: all of it, or a share beside launches of another stream.
+enum class Share : std::uint8_t {
+  whole,
+  first,  ///< its CTAs go before those of `rest`
+  rest    ///< takes what `first` leaves
+};
+
 struct LaunchContext {
   Device device;
   CUstream_st* stream = nullptr;
   Geometry geometry;
   bool dependent_launch = false;  ///< programmatic dependent launch after the previous kernel of the stream
+  Share share = Share::whole;
 };
 
 template <typename Params>
@@ -53,6 +61,9 @@ struct Variant {
   std::string_view name, why;  ///< `why`: when this is the right one, one line
   Guarantee guarantee = Guarantee::exact;
   bool automatic = true;  ///< may `auto` choose it
+  /// A stage before this one of which it reads nothing, though its Params may point to what that stage writes: the two
+  /// may run beside each other.
+  std::string_view independent_of = {};
   /// Where `auto` may choose it; null: wherever it is accepted. A name forces it all the same.
   bool (*suits)(const Params&, const Device&) = nullptr;
   /// Empty: accepted; else the reason shown to the user and what would be needed. Looks at sizes and types only.

@@ -52,11 +52,15 @@ void launch(void (*kernel)(KernelArgs...), const LaunchShape& shape, const Launc
   config.blockDim = dim3(static_cast<unsigned>(shape.threads));
   config.dynamicSmemBytes = shape.shared_bytes;
   config.stream = stream_of(context);
-  cudaLaunchAttribute attributes[3]{};
+  cudaLaunchAttribute attributes[4]{};
   config.attrs = attributes;
   if (context.dependent_launch) {
     attributes[config.numAttrs].id = cudaLaunchAttributeProgrammaticStreamSerialization;
     attributes[config.numAttrs++].val.programmaticStreamSerializationAllowed = 1;
+  }
+  if (context.share == Share::first) {
+    attributes[config.numAttrs].id = cudaLaunchAttributePriority;
+    attributes[config.numAttrs++].val.priority = -1;  // streams have 0; less goes first
   }
   if (shape.cluster > 1) {
     attributes[config.numAttrs].id = cudaLaunchAttributeClusterDimension;

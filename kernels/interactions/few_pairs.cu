@@ -164,6 +164,7 @@ std::string describe_launch(const Params& p, const LaunchContext&) {
 const Variant<Params> few_pairs = {
     .name = "few_pairs",
     .why = "few entries share a slot with another one of their chunk",
+    .independent_of = "decay_sums",  // sums of gates are made anew
     .suits = suits,
     .refuse = refuse,
     .launch = launch,

@@ -82,6 +82,11 @@ class Backend {
   /// Share of the highest clock that the device runs at now; 1 where it cannot be known.
   virtual double clock_share() const = 0;
 
+  /// Inside a recording: a second stream, whose launches from now on wait for what the first one has so far, and run
+  /// beside what it gets next; until join(), from where on the first one waits for it. Null outside of recordings.
+  virtual CUstream_st* fork() { return nullptr; }
+  virtual void join() {}
+
   /// Records what `body` launches; null where the backend cannot record.
   virtual std::unique_ptr<Recording> record(const std::function<void()>& body) = 0;
 

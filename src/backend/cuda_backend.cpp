@@ -61,7 +61,8 @@ class CudaRecording final : public Recording {
  private:
   void instantiate(const cuda::Graph& graph) {
     cudaGraphExec_t executable = nullptr;
-    SDM_CUDA(cudaGraphInstantiate(&executable, graph.get(), 0));
+    // Of launches with a share of the device, the kernels' own priorities count.
+    SDM_CUDA(cudaGraphInstantiate(&executable, graph.get(), cudaGraphInstantiateFlagUseNodePriority));
     graph_.reset(executable);
     SDM_CUDA(cudaGraphUpload(executable, stream_));  // else the first replay pays for it
   }
@@ -124,6 +125,8 @@ class CudaBackend final : public Backend {
   std::unique_ptr<Recording> record(const std::function<void()>& body) override {
     return std::make_unique<CudaRecording>(stream_.get(), body);
   }
+  CUstream_st* fork() override;
+  void join() override;
 
   std::unique_ptr<Load> start_load(LoadKind kind) override {
     synchronize();  // the load that takes half of the device must find it empty
@@ -148,6 +151,8 @@ class CudaBackend final : public Backend {
   Device device_;
   int threads_per_multiprocessor_ = 0;
   cuda::Stream stream_;
+  cuda::Stream forked_stream_;  ///< of recordings, made by the first fork()
+  cuda::Event fork_point_;
   cuda::Stream fault_stream_;  ///< made by the first add_off_stream
   cuda::Staging staging_;
   cuda::NvtxRanges ranges_;
@@ -240,6 +245,24 @@ void CudaBackend::flush_l2() {
   // A new value every time: memory that already holds the value need not be written by hardware that compresses it.
   fill(flush_memory_.get(), ++flush_byte_, flush_bytes_);
   if (persisting_l2_) SDM_CUDA(cudaCtxResetPersistingL2Cache());
+}
+
+CUstream_st* CudaBackend::fork() {
+  cudaStreamCaptureStatus status{};
+  SDM_CUDA(cudaStreamIsCapturing(stream_.get(), &status));
+  if (status != cudaStreamCaptureStatusActive) return nullptr;
+  if (!forked_stream_) {
+    forked_stream_ = cuda::make_stream();
+    fork_point_ = cuda::make_event(cudaEventDisableTiming);
+  }
+  SDM_CUDA(cudaEventRecord(fork_point_.get(), stream_.get()));
+  SDM_CUDA(cudaStreamWaitEvent(forked_stream_.get(), fork_point_.get(), 0));
+  return forked_stream_.get();
+}
+
+void CudaBackend::join() {
+  SDM_CUDA(cudaEventRecord(fork_point_.get(), forked_stream_.get()));
+  SDM_CUDA(cudaStreamWaitEvent(stream_.get(), fork_point_.get(), 0));
 }
 
 double CudaBackend::clock_share() const {

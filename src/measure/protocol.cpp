@@ -53,7 +53,7 @@ class Protocol {
     for (const std::string_view l2 : l2_modes()) {
       time_passes(l2);
       if (!options_.timing.per_stage || stopped()) continue;
-      if (backend_.device()) time_stages_alone(l2);
+      if (backend_.device()) time_stages_alone(l2), time_prepare(l2);
     }
     return std::move(result_);
   }
@@ -151,15 +151,31 @@ class Protocol {
         const int calls = counter.calls;
         if (calls == 0) continue;
         tell(fmt::format("time {}", stage.name));
-        const auto sample = [&] { return timed(l2, [&] { recording ? recording->replay() : work(); }); };
         StageTiming timing{
             .name = std::string(stage.name), .pass = std::string(name_of(pass)), .l2 = std::string(l2), .calls = calls};
-        TimingSpec spec = options_.timing;
-        spec.max_seconds = std::max(0.05, spec.max_seconds / 10);
-        timing.time = sample_until_stable(spec, backend_, sample, options_.stop);
+        timing.time = time_part(l2, [&] { recording ? recording->replay() : work(); });
         result_.stages.push_back(std::move(timing));
       }
     });
+  }
+
+  /// What the forward spends before its steps: not the sum of its stages, since launches of a recording follow each
+  /// other without a gap or run beside each other.
+  void time_prepare(std::string_view l2) {
+    if (stopped()) return;
+    tell("time prepare");
+    const auto work = [&] { session_.run_prepare(); };
+    const std::unique_ptr<Recording> recording = session_.recorded() ? backend_.record(work) : nullptr;
+    PassTiming timing{.name = "prepare", .l2 = std::string(l2)};
+    timing.time = time_part(l2, [&] { recording ? recording->replay() : work(); });
+    result_.passes.push_back(std::move(timing));
+  }
+
+  SampleStats time_part(std::string_view l2, const std::function<void()>& work) {
+    TimingSpec spec = options_.timing;
+    spec.max_seconds = std::max(0.05, spec.max_seconds / 10);
+    return sample_until_stable(
+        spec, backend_, [&] { return timed(l2, work); }, options_.stop);
   }
 
   struct CallCounter final : StageObserver {

@@ -6,10 +6,16 @@ namespace sdm {
 
 void prepare(Executor& ex, const SparsePlan& plan, const SparseBuffers& b) {
   ex.run(plan.group_entries, bind::group_entries(b));
-  ex.run(plan.decay_sums, bind::decay_sums(b));
-  ex.run(plan.interactions, bind::interactions(b));
-  ex.run(plan.solve, bind::solve(b));
-  ex.run(plan.combine, bind::combine(b));
+  const auto decay_sums = [&] { ex.run(plan.decay_sums, bind::decay_sums(b)); };
+  const auto interactions_to_combine = [&] {
+    ex.run(plan.interactions, bind::interactions(b));
+    ex.run(plan.solve, bind::solve(b));
+    ex.run(plan.combine, bind::combine(b));
+  };
+  const auto* variant = plan.interactions.variant;
+  if (variant && variant->independent_of == "decay_sums") return ex.beside(decay_sums, interactions_to_combine);
+  decay_sums();
+  interactions_to_combine();
 }
 
 void begin_backward(Executor& ex, const SparsePlan& plan, const SparseBuffers& b) {

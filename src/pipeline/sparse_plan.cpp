@@ -42,10 +42,13 @@ SparsePlan make_plan(const std::map<std::string, std::string>& names, const Spar
   return plan;
 }
 
-bool in_forward(std::string_view stage) {
-  constexpr std::string_view stages[] = {"group_entries", "decay_sums", "interactions", "solve",
-                                         "combine",       "gather",     "mix",          "write"};
+bool in_prepare(std::string_view stage) {
+  constexpr std::string_view stages[] = {"group_entries", "decay_sums", "interactions", "solve", "combine"};
   return std::find(std::begin(stages), std::end(stages), stage) != std::end(stages);
+}
+
+bool in_forward(std::string_view stage) {
+  return in_prepare(stage) || stage == "gather" || stage == "mix" || stage == "write";
 }
 
 std::map<std::string, ResolvedVariant> describe(const SparsePlan& plan, const SparseBuffers& buffers,

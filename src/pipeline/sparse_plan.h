@@ -35,6 +35,8 @@ SparsePlan make_plan(const std::map<std::string, std::string>& names, const Spar
 
 /// Whether the forward runs the stage; else the backward does.
 bool in_forward(std::string_view stage);
+/// Whether the forward runs it once, before its steps.
+bool in_prepare(std::string_view stage);
 
 /// What the plan resolved to, for the result: stage -> variant, launch shape, guarantee. A workload that keeps no
 /// snapshot has no stages of the backward.

@@ -110,8 +110,11 @@ class SparseCaseRunner {
           stage.time.median_us > 0 ? std::optional(cost.bytes / stage.time.median_us * 1e6) : std::nullopt;
       if (const auto roof = roof_of(stage.name, buffers); roof && stage.bytes_per_second)
         stage.roof_percent = 100 * *stage.bytes_per_second / *roof;
-      StageCost& pass = passes[stage.pass + stage.l2];
-      pass.bytes += cost.bytes, pass.flops += cost.flops;
+      const auto add_to = [&](const std::string& pass) {
+        passes[pass + stage.l2].bytes += cost.bytes, passes[pass + stage.l2].flops += cost.flops;
+      };
+      add_to(stage.pass);
+      if (in_prepare(stage.name)) add_to("prepare");
     }
     for (PassTiming& pass : result_.passes) {
       const StageCost cost = passes[pass.name + pass.l2];

@@ -269,6 +269,11 @@ std::vector<PassPart> SparseSession::recorded_parts(Pass pass) const {
   return {[this, run = is_forward ? forward : backward](Executor& ex) { run(ex, plan_, buffers_); }};
 }
 
+void SparseSession::run_prepare() {
+  Executor executor(backend_, threads_, context_);
+  prepare(executor, plan_, buffers_);
+}
+
 void SparseSession::launch_pass(Pass pass, std::string_view stage, StageObserver* observer) {
   Spoiler spoiler(fault_, *this, observer);
   Executor executor(backend_, threads_, context_, fault_ ? &spoiler : observer, stage);

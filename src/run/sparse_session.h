@@ -68,6 +68,8 @@ class SparseSession {
   bool has_backward() const { return buffers_.workload.snapshot != SnapshotFormat::none; }
   /// The calls of one stage alone, for timing; all of them where `stage` is empty.
   void run_only(Pass pass, std::string_view stage, StageObserver* observer);
+  /// The forward's stages before its steps, as they run in it.
+  void run_prepare();
   void run_training_step(StageObserver* observer = nullptr) {
     run(Pass::forward, observer);
     run(Pass::backward, observer);

@@ -9,20 +9,23 @@ namespace {
 
 using namespace device_rows;
 
-constexpr int kLanes = 32;  ///< of a row group, and entries that it holds
-constexpr int kBatch = 8;   ///< rows that are asked for, waited for and used together
-constexpr int kThreads = 128;
-constexpr int kResidentCtas = 2;  ///< a multiprocessor
-constexpr int kRingBytes = kLanes * kThreads * 16;
+constexpr int kLanes = 32;         ///< of a row group, and entries that it holds
+constexpr int kBatch = 8;          ///< rows that are asked for, waited for and used together
+constexpr int kRows = 24;          ///< in flight
+constexpr int kEarly = 40;         ///< asked for in L2 before the wait for the previous grid; fewer where rows return,
+constexpr int kReturnedEarly = 8;  ///< as CTAs of a grid take turns there (flagship: 1,877 us, with 40 1,898)
+constexpr int kResidentCtas = 8;   ///< a multiprocessor
+constexpr int kRingBytes = kRows * kLanes * 16;
 
-/// grid: CTAs of units, a unit a warp. A lane has 32 rows in flight, in shared memory, and reads what it copied itself.
+/// grid: a CTA of one warp per unit. A lane has 24 rows in flight, in shared memory, and reads what it copied itself.
 /// Half as many warps as hold 16 rows in registers keep as many bytes in flight: where rows return, half as many slices
-/// of streams are read at a time, and L2 holds these.
+/// of streams are read at a time, and L2 holds these. A warp that ends makes room for one of the next grid, which asks
+/// for rows while others of this one still work: wide960 took 662 us on an H200 by CTAs of four warps with 8 early
+/// rows, 625 with 40, and 614 in this form (its backward 5,576, 5,494 and 5,434).
 template <typename T>
-__global__ void __launch_bounds__(kThreads, kResidentCtas) gather_grad_ring(const __grid_constant__ Args args) {
+__global__ void __launch_bounds__(kLanes, kResidentCtas) gather_grad_ring(const __grid_constant__ Args args) {
   using Row = RowVector<T, true>;
   extern __shared__ uint4 memory[];
-  uint4* const ring = memory + threadIdx.x;
   const RowPlan& plan = args.plan;
   const EntrySource& source = args.source;
   const RowPlace at = place_of(plan, static_cast<int>(blockIdx.x), static_cast<int>(threadIdx.x));
@@ -31,32 +34,40 @@ __global__ void __launch_bounds__(kThreads, kResidentCtas) gather_grad_ring(cons
   Entry mine = fetch_entry(source, at, at.lane), next = fetch_entry(source, at, at.lane + kLanes);
   prefetch_entry(source, at, at.lane);
   prefetch_entry(source, at, at.lane + kLanes);
-  if (at.lane < early_rows(args.early_ctas)) prefetch_slice(plan, at, columns, mine.row);
+  if (static_cast<std::int32_t>(blockIdx.x) < args.early_ctas) {
+    const int early = plan.slice_major ? kReturnedEarly : kEarly;
+    if (at.lane < early) prefetch_slice(plan, at, columns, mine.row);
+    if (at.lane + kLanes < early) prefetch_slice(plan, at, columns, next.row);
+  }
   TakeTurn{}();
+  uint4* slot = memory + at.lane;  // of a batch, kLanes apart
   const auto ask = [&](const Entry& holders, int holder) {
 #pragma unroll
     for (int u = 0; u < kBatch; ++u) {
       const int row = __shfl_sync(kWholeWarp, holders.row, holder + u);
-      copy_async_if(row >= 0 && columns.inside, ring + (holder + u) * kThreads, columns.at(max(row, 0)),
-                    policy_of(kGradientStay));
+      copy_async_if(row >= 0 && columns.inside, slot + u * kLanes, columns.at(max(row, 0)), policy_of(kGradientStay));
     }
   };
+  const auto to_next_slot = [&] {
+    slot += kBatch * kLanes;
+    if (slot >= memory + kRows * kLanes) slot -= kRows * kLanes;
+  };
 #pragma unroll 1
-  for (int holder = 0; holder < kLanes; holder += kBatch) {
+  for (int holder = 0; holder < kRows; holder += kBatch, to_next_slot()) {
     ask(mine, holder);
     commit_copies();
   }
   float acc[Row::kElements] = {};
 #pragma unroll 1
-  for (int i = 0; i < source.entries; i += kBatch) {
-    const int holder = i & (kLanes - 1);
-    wait_copies_but<kLanes / kBatch - 1>();
+  for (int i = 0; i < source.entries; i += kBatch, to_next_slot()) {
+    const int holder = i & (kLanes - 1), ahead = holder + kRows;
+    wait_copies_but<kRows / kBatch - 1>();
     uint4 raw[kBatch];
 #pragma unroll
-    for (int u = 0; u < kBatch; ++u) raw[u] = ring[(holder + u) * kThreads];
+    for (int u = 0; u < kBatch; ++u) raw[u] = slot[u * kLanes];
 #pragma unroll
     for (int u = 0; u < kBatch; ++u) fold_row<Row>(plan, mine, raw[u], u, holder + u, i - holder, visitor, acc);
-    if (i + kLanes < source.entries) ask(next, holder);
+    if (i + kRows < source.entries) ask(ahead < kLanes ? mine : next, ahead & (kLanes - 1));
     commit_copies();
     if (holder + kBatch < kLanes) continue;
     mine = next;
@@ -67,23 +78,24 @@ __global__ void __launch_bounds__(kThreads, kResidentCtas) gather_grad_ring(cons
 
 // --- launchers -------------------------------------------------------------------------------------------------------
 
-RowPlan ring_plan(const Params& p, const LaunchContext& context) {
-  const int most = kThreads / 32, warps = context.geometry.warps;
-  return make_row_plan(p.dims, p.grad.dtype, p.step, p.groups, p.dims.writes, warps > 0 ? std::min(warps, most) : most);
+RowPlan ring_plan(const Params& p) {
+  return make_row_plan(p.dims, p.grad.dtype, p.step, p.groups, p.dims.writes, kLanes / 32);
 }
 
-/// More shared memory than the ring takes keeps a third CTA away: grids then fill the multiprocessors evenly, and the
-/// next one's CTAs begin where this one's have ended.
+/// More shared memory than the ring takes keeps a ninth CTA away: grids then fill the multiprocessors evenly, and the
+/// next one's CTAs begin where this one's have ended (wide960 with room for three CTAs of four warps: 820 us).
 LaunchShape ring_shape(const RowPlan& plan, const LaunchContext& context) {
   const std::size_t share = context.device.shared_memory_per_multiprocessor / (kResidentCtas + 1);
   const std::size_t bytes = std::min(share, context.device.shared_memory_per_block);
   return {dim3(static_cast<unsigned>(plan.ctas())), plan.threads, std::max<std::size_t>(bytes, kRingBytes)};
 }
 
+/// Three quarters of the resident CTAs ask early: the last to begin find the wait over, and would only ask twice
+/// (wide960: 614 us, 637 with all of them).
 void launch_ring(const Params& p, const LaunchContext& context) {
-  const RowPlan plan = ring_plan(p, context);
+  const RowPlan plan = ring_plan(p);
   Args args = args_of(p, plan);
-  args.early_ctas = early_ctas(context, kResidentCtas);
+  args.early_ctas = early_ctas(context, kResidentCtas) / 4 * 3;
   dispatch_real(p.grad.dtype,
                 [&]<typename T>() { launch(gather_grad_ring<T>, ring_shape(plan, context), context, args); });
 }
@@ -99,13 +111,13 @@ std::string refuse_ring(const Params& p, const Device& device) {
 /// warps at work in one wave (flag64: 1,282 us with the ring, 1,214 with `rows`, 1,190 with `stream`).
 bool suits_ring(const Params& p, const Device& device) {
   const RowPlan plan = make_row_plan(p.dims, p.grad.dtype, 0, p.groups, p.dims.writes, 0);
-  return plan.slice_major || plan.units <= kResidentCtas * (kThreads / 32) * device.multiprocessors;
+  return plan.slice_major || plan.units <= kResidentCtas * device.multiprocessors;
 }
 
 std::string describe_ring(const Params& p, const LaunchContext& context) {
-  const RowPlan plan = ring_plan(p, context);
+  const RowPlan plan = ring_plan(p);
   return device::describe(ring_shape(plan, context)) + ", " + std::to_string(plan.slices) +
-         " column slices, a ring of " + std::to_string(kLanes) + " rows a warp";
+         " column slices, a ring of " + std::to_string(kRows) + " rows a warp";
 }
 
 }  // namespace

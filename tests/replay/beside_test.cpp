@@ -32,8 +32,7 @@ struct Noting {
   std::vector<LaunchContext>* launched;
 };
 constexpr Variant<Noting> kVariant{
-    .name = "noting",
-    .launch = [](const Noting& p, const LaunchContext& context) { p.launched->push_back(context); }};
+    .name = "noting", .launch = [](const Noting& p, const LaunchContext& context) { p.launched->push_back(context); }};
 constexpr Stage<Noting> kStage{.name = "noting"};
 
 /// How the launches of this were made: one, then one beside two, then two.
@@ -101,8 +100,7 @@ TEST(Beside, DecaySumsRunBesideInteractionsThatDoNotReadThem) {
     } order(calls);
     session.run(Pass::forward, &order);
     calls.resize(5);
-    EXPECT_EQ(calls,
-              (std::vector<std::string>{"group_entries", "decay_sums", "interactions", "solve", "combine"}));
+    EXPECT_EQ(calls, (std::vector<std::string>{"group_entries", "decay_sums", "interactions", "solve", "combine"}));
   }
 }
 

@@ -193,7 +193,7 @@ void add_timing(std::vector<Field>& out) {
       [](auto& d) -> auto& { return d.timing.l2; }, "L2 flushed before every sample, kept, or one after the other"));
   out.push_back(boolean(
       "timing.per_stage", Scope::common, [](auto& d) -> auto& { return d.timing.per_stage; },
-      "time every stage too, in passes of its own"));
+      "time every stage too, in passes of its own; on a GPU also prepare, all that the forward does before its steps"));
   out.push_back(real(
       "timing.clock_threshold", 0, 1, false, [](auto& d) -> auto& { return d.timing.clock_threshold; },
       "samples below this share of the boost clock are marked"));

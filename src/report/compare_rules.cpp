@@ -34,7 +34,7 @@ std::vector<std::string> metric_names() {
 }
 
 std::vector<std::string> stage_names() {
-  std::vector<std::string> names = {"forward", "backward"};
+  std::vector<std::string> names = {"prepare", "forward", "backward"};
   for (const std::string& key : config::variant_keys())
     if (key != "*") names.push_back(key);
   return names;

@@ -50,7 +50,8 @@ struct CompareRules {
   bool cross_device = false;    ///< compare times of different devices
   bool require_all = false;     ///< gate: what was not compared is not passed
 
-  /// The limit of a metric at a stage ("forward" and "backward" name the passes). Direction::off: not judged.
+  /// The limit of a metric at a stage ("prepare", "forward" and "backward" name what is timed as a whole).
+  /// Direction::off: not judged.
   Limit limit(const std::string& stage, Metric metric) const;
 };
 

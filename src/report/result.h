@@ -25,7 +25,7 @@ struct SampleStats {
 
 /// One pass (forward or backward) of a case.
 struct PassTiming {
-  std::string name;  ///< "forward" | "backward"
+  std::string name;  ///< "forward" | "backward" | "prepare", the part of the forward before its steps
   std::string l2;    ///< "cold" | "hot" | "host" (CPU replay)
   SampleStats time;
   std::optional<double> host_us;      ///< median host wall time of enqueueing the pass

@@ -153,6 +153,21 @@ TEST(Render, LaunchesAreToldWhereThereAreAny) {
   EXPECT_EQ(render(report_of({one}), "md").find("launche"), std::string::npos);
 }
 
+TEST(Render, PrepareIsToldAsAShareOfTheForwardUnderTheSameCaches) {
+  CaseResult one = timed_case();
+  one.passes = {{.name = "forward", .l2 = "cold", .time = sample_stats({2000}, 0, true)},
+                {.name = "forward", .l2 = "hot", .time = sample_stats({1000}, 0, true)},
+                {.name = "backward", .l2 = "hot", .time = sample_stats({400}, 0, true)},
+                {.name = "prepare", .l2 = "hot", .time = sample_stats({143}, 0, true)}};
+  for (const char* format : {"table", "md", "html"}) {
+    const std::string text = render(report_of({one}), format);
+    EXPECT_NE(text.find("prepare is 14.3 % of forward (hot)"), std::string::npos) << text;
+    EXPECT_EQ(text.find("of forward (cold)"), std::string::npos) << text;
+  }
+  one.passes[1].time = sample_stats({0}, 0, true);
+  EXPECT_EQ(render(report_of({one}), "table").find("prepare is"), std::string::npos);
+}
+
 TEST(Render, ColourIsOnlyAddedWhenAsked) {
   const Report report = report_of({timed_case()});
   const std::string plain = render(report, "table"), coloured = render(report, "table", {.color = true});

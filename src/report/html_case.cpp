@@ -119,7 +119,8 @@ std::string block_html(const Block& block) {
     total += fmt::format("<b>{}</b><span>IQR {:.1f} % of {} samples</span>", text(human_microseconds(time->median_us)),
                          spread, time->samples_us.size());
   }
-  std::string out = "<div class=\"pass\"><div class=\"total\">" + total + "</div>\n";
+  const bool part = block.pass.pass == "prepare";  // a line of its own below the passes
+  std::string out = fmt::format("<div class=\"pass{}\"><div class=\"total\">{}</div>\n", part ? " part" : "", total);
   if (!block.stages.empty())
     out += fmt::format(
         "<div class=\"row key\"><div>stage</div><div class=\"bk\">time</div><div class=\"t\">median</div><div "

@@ -34,7 +34,7 @@ code{font:12.5px/1.5 ui-monospace,SFMono-Regular,Menlo,Consolas,"DejaVu Sans Mon
 .facts{margin:4px 0 0;color:var(--mute);font-size:13px}
 .note{margin:10px 0 0;color:var(--warn);font-size:13px}
 .passes{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,500px),1fr));gap:22px 36px;margin:20px 0 0}
-.pass{min-width:0;break-inside:avoid}
+.pass{min-width:0;break-inside:avoid}.part{grid-column:1/-1}
 .total{display:flex;align-items:baseline;gap:10px;margin:0 0 8px;padding:0 0 6px;border-bottom:1px solid var(--line)}
 .total h4{margin:0;flex:1;color:var(--ink);font-size:14px}.total b{font-size:18px;letter-spacing:-.01em}.total span{color:var(--mute);font-size:12.5px}
 .row{display:grid;grid-template-columns:minmax(176px,1.5fr) minmax(60px,1.4fr) 72px 44px 74px;gap:0 10px;align-items:center;min-height:27px;font-size:13.5px}

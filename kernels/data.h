@@ -19,8 +19,10 @@ struct Dims {
   std::int32_t reads = 0;     ///< R
   std::int32_t head_dim = 0;  ///< D
   std::int64_t slots = 0;     ///< rows per stream
+  std::int32_t branch = 0;    ///< streams that a step stage takes, from the first that its pointers show; 0: all P
 
   SDM_HD std::int64_t chunks() const { return static_cast<std::int64_t>(steps) * streams; }
+  SDM_HD int step_streams() const { return branch > 0 ? branch : streams; }
   SDM_HD std::int64_t rows() const { return streams * slots; }
   SDM_HD int valid_tokens(int step) const { return tokens - step * chunk < chunk ? tokens - step * chunk : chunk; }
   SDM_HD int valid_tokens_of_chunk(std::int64_t c) const { return valid_tokens(static_cast<int>(c / streams)); }

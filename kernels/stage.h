@@ -54,6 +54,7 @@ struct LaunchContext {
   Geometry geometry;
   bool dependent_launch = false;  ///< programmatic dependent launch after the previous kernel of the stream
   Share share = Share::whole;
+  int branches = 1;  ///< of a recording, at most, that deal out the streams of a pass's steps
 };
 
 template <typename Params>

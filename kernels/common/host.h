@@ -70,7 +70,7 @@ void for_groups(Parallel& threads, const Dims& dims, int step, int entries, cons
   const int n = dims.chunk * entries;
   const int valid = dims.valid_tokens(step) * entries;
   const int tiles = (valid + 32 * kTileWindows - 1) / (32 * kTileWindows);
-  threads.for_ranges(std::int64_t{dims.streams} * tiles, 1, [&](std::int64_t first, std::int64_t last) {
+  threads.for_ranges(std::int64_t{dims.step_streams()} * tiles, 1, [&](std::int64_t first, std::int64_t last) {
     auto body = make_body();
     for (std::int64_t item = first; item < last; ++item) {
       const std::int64_t chunk = std::int64_t{step} * dims.streams + item / tiles;

@@ -30,7 +30,7 @@ struct RowPlan {
   std::int32_t group_bits;  ///< log2 of the parts of a token's sum
   std::int32_t unit_bits;   ///< log2 of the threads of a unit: lanes times the parts folded at once
   std::int32_t threads;     ///< of a CTA, a multiple of the unit's and of 32
-  std::int32_t units;       ///< streams*chunk*slices of one step
+  std::int32_t units;       ///< streams*chunk*slices of a launch
   std::int32_t head_dim, chunk, valid_tokens;
   bool slice_major;  ///< order of units: (stream, slice, token), else (token, slice)
 
@@ -120,7 +120,7 @@ inline RowPlan make_row_plan(const Dims& dims, DType row, std::int32_t step, std
   plan.unit_bits = plan.lane_bits + bits(std::min(groups, kMaxRowThreads / cut.lanes));
   const std::int32_t wanted = warps > 0 ? std::min(32 * warps, kMaxRowThreads) : kMaxRowThreads;
   plan.threads = std::max(plan.unit_threads(), wanted / plan.unit_threads() * plan.unit_threads());
-  plan.units = dims.streams * dims.chunk * cut.slices;
+  plan.units = dims.step_streams() * dims.chunk * cut.slices;
   plan.head_dim = dims.head_dim, plan.chunk = dims.chunk, plan.valid_tokens = dims.valid_tokens(step);
   // Where rows return, the CTAs that run together should share few slices of one stream, so that these stay in L2;
   // where they do not, the slices of one row are read side by side: whole rows for the DRAM.

@@ -92,15 +92,15 @@ inline std::string refuse_tiles(std::int64_t chunks, int products, int chunk, in
 template <typename Params>
 TileKind step_kind(const Params& p, const LaunchContext& context) {
   const Dims& d = p.dims;
-  return tile_kind(d.streams, d.chunk, d.head_dim, vectors_fit(d.chunk, d.head_dim), context);
+  return tile_kind(d.step_streams(), d.chunk, d.head_dim, vectors_fit(d.chunk, d.head_dim), context);
 }
 template <typename Params>
 LaunchShape step_shape(const Params& p, TileKind kind, int products) {
-  return tile_shape(kind, p.dims.streams, products, p.dims.chunk, p.dims.head_dim);
+  return tile_shape(kind, p.dims.step_streams(), products, p.dims.chunk, p.dims.head_dim);
 }
 template <typename Params>
 std::string refuse_step(const Params& p, int products) {
-  return refuse_tiles(p.dims.streams, products, p.dims.chunk, p.dims.head_dim);
+  return refuse_tiles(p.dims.step_streams(), products, p.dims.chunk, p.dims.head_dim);
 }
 /// The same on tensor cores.
 template <typename Params>

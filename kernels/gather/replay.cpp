@@ -46,8 +46,8 @@ std::int32_t groups_for(const Dims& dims, DType bank) {
 }
 
 void replay(const Params& p, Parallel& threads) {
-  const std::int64_t tokens = std::int64_t{p.dims.streams} * p.dims.chunk;
-  const std::int64_t first_row = p.step * tokens;
+  const std::int64_t tokens = std::int64_t{p.dims.step_streams()} * p.dims.chunk;
+  const std::int64_t first_row = std::int64_t{p.step} * p.dims.streams * p.dims.chunk;
   dispatch_real(p.bank.dtype, [&]<typename T>() {
     threads.for_ranges(tokens, 8, [&](std::int64_t begin, std::int64_t end) {
       std::vector<float> scratch(2 * static_cast<std::size_t>(p.dims.head_dim));

@@ -65,8 +65,8 @@ std::int32_t groups_for(const Dims& dims, DType grad) {
 }
 
 void replay(const Params& p, Parallel& threads) {
-  const std::int64_t tokens = std::int64_t{p.dims.streams} * p.dims.chunk;
-  const std::int64_t first_row = p.step * tokens;
+  const std::int64_t tokens = std::int64_t{p.dims.step_streams()} * p.dims.chunk;
+  const std::int64_t first_row = std::int64_t{p.step} * p.dims.streams * p.dims.chunk;
   const DotShape shape = dot_shape(p.dims.head_dim, p.grad.dtype);
   dispatch_real(p.grad.dtype, [&]<typename T>() {
     threads.for_ranges(tokens, 8, [&](std::int64_t begin, std::int64_t end) {

@@ -5,7 +5,7 @@ namespace sdm::mix {
 
 void replay(const Params& p, Parallel& threads) {
   const int c = p.dims.chunk, d = p.dims.head_dim, blocks = host::column_blocks(d);
-  threads.for_each(std::int64_t{p.dims.streams} * blocks, [&](std::int64_t item) {
+  threads.for_each(std::int64_t{p.dims.step_streams()} * blocks, [&](std::int64_t item) {
     const std::int64_t chunk = std::int64_t{p.step} * p.dims.streams + item / blocks;
     const int block = static_cast<int>(item % blocks);
     const std::int64_t at = chunk * c * d;

@@ -23,7 +23,7 @@ __global__ void __launch_bounds__(Tile::kThreads, kProductsOf<Tile> == 2 ? 2 : 3
   constexpr int kProducts = kProductsOf<Tile>;
   __shared__ device::TileMemory<Tile, Triangle::lower, kProducts> memory;
   const int c = p.dims.chunk, d = p.dims.head_dim;
-  const auto item = device::tile_item<Tile, Triangle::lower>(p.dims.streams, 2 / kProducts, c, d);
+  const auto item = device::tile_item<Tile, Triangle::lower>(p.dims.step_streams(), 2 / kProducts, c, d);
   const std::int64_t chunk = static_cast<std::int64_t>(p.step) * p.dims.streams + item.chunk, at = chunk * c * d;
   const device::TilePlace place{c, item.i0, item.d0, 0};
   device::Rows<kVector> factor[kProducts];

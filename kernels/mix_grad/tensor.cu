@@ -15,7 +15,7 @@ template <typename Tile, bool kVector>
 __global__ void __launch_bounds__(Tile::kThreads, 3) mix_grad_tensor_kernel(const __grid_constant__ Params p) {
   __shared__ device::TensorMemory<Tile, Triangle::transposed> memory;
   const int c = p.dims.chunk, d = p.dims.head_dim;
-  const auto item = device::tile_item<Tile, Triangle::transposed>(p.dims.streams, 1, c, d);
+  const auto item = device::tile_item<Tile, Triangle::transposed>(p.dims.step_streams(), 1, c, d);
   const std::int64_t chunk = static_cast<std::int64_t>(p.step) * p.dims.streams + item.chunk, at = chunk * c * d;
   const device::TilePlace place{c, item.i0, item.d0, 0};
   const device::Rows<kVector> factor{p.s + chunk * c * c, c, c}, rows{p.d_dv_w + at, c, d}, base{p.base_dva + at, c, d};

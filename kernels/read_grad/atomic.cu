@@ -84,7 +84,7 @@ __global__ void __launch_bounds__(kWarps* kLanes) atomic_kernel(const Params p, 
 int units_of(const Params& p) { return ceil_div(p.dims.read_positions(), kWarps * kUnit); }
 
 LaunchShape atomic_shape(const Params& p) {
-  return {.grid = dim3(static_cast<unsigned>(p.dims.streams * slice_count(p.dims.head_dim) * units_of(p))),
+  return {.grid = dim3(static_cast<unsigned>(p.dims.step_streams() * slice_count(p.dims.head_dim) * units_of(p))),
           .threads = kWarps * kLanes};
 }
 

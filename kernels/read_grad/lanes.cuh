@@ -205,7 +205,7 @@ __global__ void __launch_bounds__(device::kWalkThreads<kVector>, 1) walk_kernel(
 /// `group`: slices that a CTA had better walk together. `bf16_pair`: bf16 rows of gradient and bank come together.
 inline WalkShape walk_shape(const Params& p, int slot_bytes, int group, bool bf16_pair, const LaunchContext& context) {
   const int width = row_slice_width(p.dims.head_dim);
-  return choose_walk({.streams = p.dims.streams,
+  return choose_walk({.streams = p.dims.step_streams(),
                       .slices = slice_count(p.dims.head_dim),
                       .stride = (width + 3) / 4 * 4,
                       .chunk = p.dims.chunk,
@@ -219,7 +219,7 @@ inline WalkShape walk_shape(const Params& p, int slot_bytes, int group, bool bf1
 }
 
 inline device::LaunchShape launch_shape(const Params& p, const WalkShape& shape) {
-  return {.grid = dim3(static_cast<unsigned>(p.dims.streams * shape.slice_groups() * shape.parts)),
+  return {.grid = dim3(static_cast<unsigned>(p.dims.step_streams() * shape.slice_groups() * shape.parts)),
           .threads = shape.warps * kLanes,
           .shared_bytes = shape.shared_bytes};
 }

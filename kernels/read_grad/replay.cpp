@@ -39,7 +39,7 @@ void clear_padding(const Params& p) {
   const std::int64_t plane_size = p.dims.chunks() * p.dims.read_positions();
   const std::int64_t valid = std::int64_t{p.dims.valid_tokens(p.step)} * p.dims.reads;
   for (int plane = 0; plane < slice_count(p.dims.head_dim); ++plane)
-    for (int stream = 0; stream < p.dims.streams; ++stream) {
+    for (int stream = 0; stream < p.dims.step_streams(); ++stream) {
       float* chunk = p.d_qw_planes + plane * plane_size +
                      (std::int64_t{p.step} * p.dims.streams + stream) * p.dims.read_positions();
       std::fill(chunk + valid, chunk + p.dims.read_positions(), 0.0f);

@@ -94,7 +94,7 @@ DotShape dot_shape(const Params& p, const LaunchContext& context) {
   shape.token_blocks = ceil_div(p.dims.chunk, shape.tokens);
   for (shape.run = 32;; shape.run /= 2) {
     shape.runs = ceil_div(p.dims.reads, shape.run);
-    shape.items = std::int64_t{p.dims.streams} * shape.slices * shape.token_blocks * shape.runs;
+    shape.items = std::int64_t{p.dims.step_streams()} * shape.slices * shape.token_blocks * shape.runs;
     if (shape.run == kRowsInFlight || shape.items >= 16 * context.device.multiprocessors) return shape;
   }
 }

@@ -60,7 +60,7 @@ void clear_padding(const Params& p) {
   const std::int64_t plane_size = p.dims.chunks() * p.dims.write_positions();
   const std::int64_t valid = std::int64_t{p.dims.valid_tokens(p.step)} * p.dims.writes;
   for (int plane = 0; plane < slice_count(p.dims.head_dim); ++plane)
-    for (int stream = 0; stream < p.dims.streams; ++stream)
+    for (int stream = 0; stream < p.dims.step_streams(); ++stream)
       for (float* planes : {p.d_kw_planes, p.d_decay_planes}) {
         float* chunk =
             planes + plane * plane_size + (std::int64_t{p.step} * p.dims.streams + stream) * p.dims.write_positions();

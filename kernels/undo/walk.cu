@@ -80,7 +80,7 @@ template <typename G, typename B, RowCode kCode, bool kVector>
 WalkShape shape_of(const Params& p, const LaunchContext& context) {
   const int width = undo_slice_width(p.dims.head_dim);
   WalkShape shape =
-      choose_walk({.streams = p.dims.streams,
+      choose_walk({.streams = p.dims.step_streams(),
                    .slices = slice_count(p.dims.head_dim),
                    .stride = width,
                    .chunk = p.dims.chunk,
@@ -99,7 +99,7 @@ WalkShape shape_of(const Params& p, const LaunchContext& context) {
 }
 
 LaunchShape launch_shape(const Params& p, const WalkShape& shape) {
-  return {.grid = dim3(static_cast<unsigned>(p.dims.streams * shape.slice_groups() * shape.parts)),
+  return {.grid = dim3(static_cast<unsigned>(p.dims.step_streams() * shape.slice_groups() * shape.parts)),
           .threads = shape.warps * kLanes,
           .shared_bytes = shape.shared_bytes};
 }

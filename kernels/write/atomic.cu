@@ -96,9 +96,9 @@ std::string refuse(const Params& p, const Device&) {
 
 device::LaunchShape shape_of(const Params& p) {
   const int warps = 8, positions = p.dims.valid_tokens(p.step) * p.dims.writes;
-  return {
-      .grid = dim3(static_cast<unsigned>(device::ceil_div(positions, warps)), static_cast<unsigned>(p.dims.streams)),
-      .threads = 32 * warps};
+  return {.grid = dim3(static_cast<unsigned>(device::ceil_div(positions, warps)),
+                       static_cast<unsigned>(p.dims.step_streams())),
+          .threads = 32 * warps};
 }
 
 void launch(const Params& p, const LaunchContext& context) {

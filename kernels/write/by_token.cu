@@ -223,7 +223,7 @@ std::size_t shared_bytes(const Params& p, int tokens) {
 }
 
 Deal deal_of(const Params& p, const Device& device) {
-  const int places = std::max(1, device.multiprocessors / p.dims.streams);
+  const int places = std::max(1, device.multiprocessors / p.dims.step_streams());
   int tokens = device::ceil_div(p.dims.chunk, places);
   while (tokens > 1 && shared_bytes(p, tokens) > device.shared_memory_per_block) --tokens;
   return {device::ceil_div(p.dims.chunk, tokens), tokens, tokens * p.dims.writes <= 32 * kMaxWarps,
@@ -248,7 +248,7 @@ std::string refuse(const Params& p, const Device& device) {
 device::LaunchShape shape_of(const Params& p, const LaunchContext& context) {
   const Deal deal = deal_of(p, context.device);
   const int asked = context.geometry.warps;
-  return {.grid = dim3(static_cast<unsigned>(p.dims.streams), static_cast<unsigned>(deal.ctas)),
+  return {.grid = dim3(static_cast<unsigned>(p.dims.step_streams()), static_cast<unsigned>(deal.ctas)),
           .threads = 32 * (asked > 0 ? std::min(asked, kMaxWarps) : kMaxWarps),
           .shared_bytes = shared_bytes(p, deal.tokens)};
 }

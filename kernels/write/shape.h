@@ -60,7 +60,7 @@ inline WalkShape walk_shape(const Params& p, const LaunchContext& context, int c
                             int most_warps = kMaxWarps, int filled = 1) {
   const Geometry& asked = context.geometry;
   const int blocks = device::ceil_div(p.dims.head_dim, columns);
-  const std::int64_t chunks = std::int64_t{p.dims.streams} * blocks;
+  const std::int64_t chunks = std::int64_t{p.dims.step_streams()} * blocks;
   const int windows = device::ceil_div(p.dims.valid_tokens(p.step) * p.dims.writes, 32);
   const int multiprocessors = filled * std::max(1, context.device.multiprocessors);  // places for CTAs
   Cut cut;

@@ -82,8 +82,9 @@ class Backend {
   /// Share of the highest clock that the device runs at now; 1 where it cannot be known.
   virtual double clock_share() const = 0;
 
-  /// Inside a recording: a second stream, whose launches from now on wait for what the first one has so far, and run
-  /// beside what it gets next; until join(), from where on the first one waits for it. Null outside of recordings.
+  /// Inside a recording: another stream, whose launches from now on wait for what the first one has so far, and run
+  /// beside what it gets next; until join(), from where on the first one waits for all of them. Null outside of
+  /// recordings.
   virtual CUstream_st* fork() { return nullptr; }
   virtual void join() {}
 

@@ -123,6 +123,7 @@ class CudaBackend final : public Backend {
   void flush_l2() override;
   double clock_share() const override;
   std::unique_ptr<Recording> record(const std::function<void()>& body) override {
+    forks_ = 0;  // of a body that threw
     return std::make_unique<CudaRecording>(stream_.get(), body);
   }
   CUstream_st* fork() override;
@@ -151,7 +152,8 @@ class CudaBackend final : public Backend {
   Device device_;
   int threads_per_multiprocessor_ = 0;
   cuda::Stream stream_;
-  cuda::Stream forked_stream_;  ///< of recordings, made by the first fork()
+  std::vector<cuda::Stream> forked_streams_;  ///< of recordings: a pool, join() keeps the streams
+  std::size_t forks_ = 0;                     ///< since the last join()
   cuda::Event fork_point_;
   cuda::Stream fault_stream_;  ///< made by the first add_off_stream
   cuda::Staging staging_;
@@ -251,18 +253,19 @@ CUstream_st* CudaBackend::fork() {
   cudaStreamCaptureStatus status{};
   SDM_CUDA(cudaStreamIsCapturing(stream_.get(), &status));
   if (status != cudaStreamCaptureStatusActive) return nullptr;
-  if (!forked_stream_) {
-    forked_stream_ = cuda::make_stream();
-    fork_point_ = cuda::make_event(cudaEventDisableTiming);
-  }
+  if (!fork_point_) fork_point_ = cuda::make_event(cudaEventDisableTiming);
+  if (forks_ == forked_streams_.size()) forked_streams_.push_back(cuda::make_stream());
+  cudaStream_t forked = forked_streams_[forks_++].get();
   SDM_CUDA(cudaEventRecord(fork_point_.get(), stream_.get()));
-  SDM_CUDA(cudaStreamWaitEvent(forked_stream_.get(), fork_point_.get(), 0));
-  return forked_stream_.get();
+  SDM_CUDA(cudaStreamWaitEvent(forked, fork_point_.get(), 0));
+  return forked;
 }
 
 void CudaBackend::join() {
-  SDM_CUDA(cudaEventRecord(fork_point_.get(), forked_stream_.get()));
-  SDM_CUDA(cudaStreamWaitEvent(stream_.get(), fork_point_.get(), 0));
+  for (; forks_ > 0; --forks_) {
+    SDM_CUDA(cudaEventRecord(fork_point_.get(), forked_streams_[forks_ - 1].get()));
+    SDM_CUDA(cudaStreamWaitEvent(stream_.get(), fork_point_.get(), 0));
+  }
 }
 
 double CudaBackend::clock_share() const {

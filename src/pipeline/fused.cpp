@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "kernels/common/row_walk.h"
 #include "pipeline/sparse.h"
 #include "pipeline/sparse_bind.h"
 
@@ -48,14 +47,15 @@ std::string refuse_pass(std::string_view name, const Pass& pass, const LaunchCon
   return reason.empty() ? "" : fmt::format("{}: {}", name, reason);
 }
 
-constexpr std::int64_t kMiB = std::int64_t{1} << 20;
+constexpr std::int64_t kKiB = 1024;
 
 std::int64_t row_bytes(const SparseBuffers& buffers) {
   return buffers.dims.head_dim * static_cast<std::int64_t>(size_of(buffers.bank.dtype));
 }
-/// Written rows of a step.
-std::int64_t step_bytes(const SparseBuffers& buffers) {
-  return row_bytes(buffers) * buffers.dims.streams * buffers.dims.write_positions();
+/// Written rows of a step of the longest branch.
+std::int64_t branch_step_bytes(const SparseBuffers& buffers) {
+  const std::int64_t streams = (buffers.dims.streams - 1) / kMostBranches + 1;
+  return row_bytes(buffers) * streams * buffers.dims.write_positions();
 }
 
 }  // namespace
@@ -70,19 +70,12 @@ std::string refuse_fused(const SparsePlan& plan, const SparseBuffers& buffers, c
 
 bool forward_fused_pays(const SparseBuffers& buffers) {
   const int chunk = buffers.dims.chunk;
-  const bool small_products = chunk <= 64 || chunk * row_bytes(buffers) <= 64 * 1024;
-  return small_products && buffers.dims.streams * step_bytes(buffers) >= 48 * kMiB;
+  const bool small_products = chunk <= 64 || (chunk <= 128 && chunk * row_bytes(buffers) <= 64 * kKiB);
+  return small_products && buffers.dims.streams >= kMostBranches && 4 * branch_step_bytes(buffers) >= 7 * 1024 * kKiB;
 }
 
 bool backward_fused_pays(const SparseBuffers& buffers) {
-  const Dims& dims = buffers.dims;
-  const int width = undo_slice_width(dims.head_dim);
-  const bool in_pairs =
-      buffers.bank.dtype == DType::bf16 && buffers.grad.dtype == DType::bf16 && made_of_pairs(dims.head_dim, width);
-  const bool cuts_sectors = width * size_of(buffers.bank.dtype) % 32 != 0;
-  if (cuts_sectors && (in_pairs || dims.chunk > 64)) return false;
-  const bool short_steps = dims.chunk <= 64 && row_bytes(buffers) <= 1024;
-  return forward_fused_pays(buffers) || (short_steps && dims.streams * step_bytes(buffers) >= 16 * kMiB);
+  return buffers.dims.streams > kMostBranches && buffers.dims.chunk <= 64 && row_bytes(buffers) <= kKiB;
 }
 
 std::string describe_fused_forward(const SparseBuffers& buffers, const LaunchContext& context) {

@@ -11,14 +11,13 @@ namespace sdm {
 /// that was asked for by name and has other bits, or a GPU that cannot hold all CTAs at once.
 std::string refuse_fused(const SparsePlan& plan, const SparseBuffers& buffers, const LaunchContext& context);
 
-/// Where `auto` takes fused, for either pass by itself, as measured on an H200 (results/h200/launch_rule.json: the
-/// graph of dependent launches over fused). What a stream waits for, others must fill: streams times the bytes that a
-/// step writes, at least 48 MiB. Forward: chunks of up to 64 tokens, longer ones of up to 64 KiB (tokens times
-/// bytes of a row), since the small tiles of its products cost more with longer chunks. 8 streams of `default` 1.03,
-/// 32 1.13, f32_128 1.05, flag64 1.11; 4 streams of `default` 0.85, one of 1024 columns 0.79; chunks of 128:
-/// small120 1.06, 360 columns 0.90. Backward: there, and from 16 MiB in chunks of up to 64 tokens and rows of up to 1
-/// KiB (4 streams of `default` 1.06; 2 of 1024 columns 0.90); but not where slices cut sectors, if undo and read_grad
-/// walk pairs of them in their own kernels (wide960 0.88) or chunks are longer (small120 0.97).
+/// Where `auto` takes fused in place of branches of dependent launches, for either pass by itself, as measured on an
+/// H200 (results/h200/launch_rule.json: branches over fused). Forward: where branches of a stream or more write at
+/// least 1.75 MiB a step, since with shorter steps branches fill each other's waits as well; in chunks of up to 64
+/// tokens, and of up to 128 with up to 64 KiB (tokens times bytes of a row), since the small tiles of its products cost
+/// more with longer chunks. 8 streams of `default` 0.95, 32 1.08, f32_128 1.01, flag64 1.05; 16 streams of 32 entries
+/// 0.93; 4 streams of 1024 columns 1.00. Backward: with more streams than branches, in chunks of up to 64 tokens and
+/// rows of up to 1 KiB: 8 streams of `default` 0.97, 32 1.08; flag64 0.99, 32 streams in chunks of 128 tokens 0.95.
 bool forward_fused_pays(const SparseBuffers& buffers);
 bool backward_fused_pays(const SparseBuffers& buffers);
 

@@ -28,27 +28,33 @@ void finish_backward(Executor& ex, const SparsePlan& plan, const SparseBuffers& 
 }
 
 void forward_steps(Executor& ex, const SparsePlan& plan, const SparseBuffers& b, StepRange range) {
-  const auto gather = bind::gather(b);
-  const auto mix = bind::mix(b);
-  const auto write = bind::write(b);
-  for (int step = range.first; step < range.last; ++step) {
-    ex.run(plan.gather, bind::at(gather, step));
-    ex.run(plan.mix, bind::at(mix, step));
-    ex.run(plan.write, bind::at(write, step));
-  }
+  ex.in_branches(b.dims.streams, [&](int first, int last) {
+    const SparseBuffers part = of_streams(b, first, last);
+    const auto gather = bind::gather(part);
+    const auto mix = bind::mix(part);
+    const auto write = bind::write(part);
+    for (int step = range.first; step < range.last; ++step) {
+      ex.run(plan.gather, bind::at(gather, step));
+      ex.run(plan.mix, bind::at(mix, step));
+      ex.run(plan.write, bind::at(write, step));
+    }
+  });
 }
 
 void backward_steps(Executor& ex, const SparsePlan& plan, const SparseBuffers& b, StepRange range) {
-  const auto gather_grad = bind::gather_grad(b);
-  const auto mix_grad = bind::mix_grad(b);
-  const auto undo = bind::undo(b);
-  const auto read_grad = bind::read_grad(b);
-  for (int step = range.last - 1; step >= range.first; --step) {
-    ex.run(plan.gather_grad, bind::at(gather_grad, step));
-    ex.run(plan.mix_grad, bind::at(mix_grad, step));
-    ex.run(plan.undo, bind::at(undo, step));
-    ex.run(plan.read_grad, bind::at(read_grad, step));
-  }
+  ex.in_branches(b.dims.streams, [&](int first, int last) {
+    const SparseBuffers part = of_streams(b, first, last);
+    const auto gather_grad = bind::gather_grad(part);
+    const auto mix_grad = bind::mix_grad(part);
+    const auto undo = bind::undo(part);
+    const auto read_grad = bind::read_grad(part);
+    for (int step = range.last - 1; step >= range.first; --step) {
+      ex.run(plan.gather_grad, bind::at(gather_grad, step));
+      ex.run(plan.mix_grad, bind::at(mix_grad, step));
+      ex.run(plan.undo, bind::at(undo, step));
+      ex.run(plan.read_grad, bind::at(read_grad, step));
+    }
+  });
 }
 
 void forward(Executor& ex, const SparsePlan& plan, const SparseBuffers& b) {

@@ -216,6 +216,15 @@ std::vector<Tensor*> SparseBuffers::tensors() {
   return all;
 }
 
+SparseBuffers of_streams(SparseBuffers buffers, int first, int last) {
+  if (last - first == buffers.dims.streams) return buffers;
+  for (Tensor* tensor : buffers.tensors())
+    if (tensor->chunk_axis >= 0)
+      tensor->data = tensor->as<std::byte>() + static_cast<std::uint64_t>(first) * chunk_bytes(*tensor);
+  buffers.dims.branch = last - first;
+  return buffers;
+}
+
 std::vector<const Tensor*> SparseBuffers::tensors() const {
   const std::vector<Tensor*> all = const_cast<SparseBuffers*>(this)->tensors();
   return {all.begin(), all.end()};

@@ -39,4 +39,8 @@ struct SparseBuffers {
   std::vector<const Tensor*> tensors() const;
 };
 
+/// The buffers as step stages see them that take the streams from `first` up to before `last`: what counts chunks
+/// begins at the first of these streams, and distances between chunks, steps and planes stay.
+SparseBuffers of_streams(SparseBuffers buffers, int first, int last);
+
 }  // namespace sdm

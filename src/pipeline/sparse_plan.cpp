@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "backend/executor.h"
 #include "pipeline/pick.h"
 #include "pipeline/sparse_bind.h"
 
@@ -55,10 +56,19 @@ std::map<std::string, ResolvedVariant> describe(const SparsePlan& plan, const Sp
                                                 const LaunchContext& context) {
   std::map<std::string, ResolvedVariant> result;
   const bool forward_alone = buffers.workload.snapshot == SnapshotFormat::none;
-  each(plan, buffers, registry(), [&](const auto& picked, const auto& stage, const auto& params) {
-    if (forward_alone && !in_forward(stage.name)) return;
-    result[std::string(stage.name)] = resolved_variant(picked, params, context);
-  });
+  const auto note = [&](const auto& picked, const auto& stage, const auto& params, const LaunchContext& launch) {
+    if (!forward_alone || in_forward(stage.name))
+      result[std::string(stage.name)] = resolved_variant(picked, params, launch);
+  };
+  each(plan, buffers, registry(),
+       [&](const auto& picked, const auto& stage, const auto& params) { note(picked, stage, params, context); });
+  const int streams = buffers.dims.streams, branches = branch_count(streams, context.branches);
+  if (branches == 1) return result;
+  const LaunchContext branch = on_branch(context, branches);
+  each(plan, of_streams(buffers, 0, streams / branches), registry(),
+       [&](const auto& picked, const auto& stage, const auto& params) {
+         if constexpr (requires { params.step; }) note(picked, stage, params, branch);
+       });
   return result;
 }
 

@@ -43,20 +43,27 @@ struct ByteRange {
   std::uint64_t begin, bytes;
 };
 
+/// Bytes of a chunk, in one plane of those that lie before the chunk axis.
+inline std::uint64_t chunk_bytes(const Tensor& tensor) {
+  std::uint64_t bytes = size_of(tensor.dtype);
+  for (auto i = static_cast<std::size_t>(tensor.chunk_axis) + 1; i < tensor.shape.size(); ++i)
+    bytes *= static_cast<std::uint64_t>(tensor.shape[i]);
+  return bytes;
+}
+
 /// Where the chunks of one step lie: chunk = step*streams + stream on the chunk axis. The whole tensor where it has no
 /// chunk axis or `step` is -1.
 inline std::vector<ByteRange> step_ranges(const Tensor& tensor, std::int64_t streams, int step) {
   if (tensor.chunk_axis < 0 || step < 0) return {{0, tensor.bytes()}};
   const auto axis = static_cast<std::size_t>(tensor.chunk_axis);
-  std::uint64_t outer = 1, chunk_bytes = size_of(tensor.dtype);
+  const std::uint64_t bytes = chunk_bytes(tensor);
+  std::uint64_t outer = 1;
   for (std::size_t i = 0; i < axis; ++i) outer *= static_cast<std::uint64_t>(tensor.shape[i]);
-  for (std::size_t i = axis + 1; i < tensor.shape.size(); ++i)
-    chunk_bytes *= static_cast<std::uint64_t>(tensor.shape[i]);
   std::vector<ByteRange> ranges;
   for (std::uint64_t i = 0; i < outer; ++i) {
     const std::uint64_t first_chunk = i * static_cast<std::uint64_t>(tensor.shape[axis]) +
                                       static_cast<std::uint64_t>(step) * static_cast<std::uint64_t>(streams);
-    ranges.push_back({first_chunk * chunk_bytes, static_cast<std::uint64_t>(streams) * chunk_bytes});
+    ranges.push_back({first_chunk * bytes, static_cast<std::uint64_t>(streams) * bytes});
   }
   return ranges;
 }

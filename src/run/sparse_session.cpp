@@ -194,6 +194,7 @@ void SparseSession::set_launch(LaunchMode mode) {
   context_.dependent_launch =
       dependent_possible && mode != LaunchMode::eager && mode != LaunchMode::plan && mode != LaunchMode::graph;
   recorded_ = device && mode != LaunchMode::eager && mode != LaunchMode::pdl;
+  context_.branches = mode == LaunchMode::automatic && device ? kMostBranches : 1;
   recordings_.clear();
 }
 
@@ -215,19 +216,24 @@ SparseSession::Fused SparseSession::automatically_fused() const {
 
 std::string SparseSession::fused_name() const {
   const auto pass = [&](std::string_view name, bool fused, auto&& describe) {
-    const std::string graph = context_.dependent_launch ? "a graph of dependent launches" : "a graph";
-    return fmt::format("{} {}", name, fused ? describe(buffers_, context_) : graph);
+    return fmt::format("{} {}", name, fused ? describe(buffers_, context_) : "a " + graph_name());
   };
   std::string text = "fused: " + pass("forward", fused_.forward, describe_fused_forward);
   if (has_backward()) text += "; " + pass("backward", fused_.backward, describe_fused_backward);
   return text;
 }
 
+std::string SparseSession::graph_name() const {
+  const std::string name = context_.dependent_launch ? "graph of dependent launches" : "graph";
+  const int branches = branch_count(buffers_.dims.streams, context_.branches);
+  return branches > 1 ? fmt::format("{} in {} branches", name, branches) : name;
+}
+
 std::string SparseSession::launch_name() const {
   if (!backend_.device()) return "host";
   if (fused()) return fused_name();
   if (recorded_ && launch_ == LaunchMode::plan) return "plan";
-  if (recorded_) return context_.dependent_launch ? "graph of dependent launches" : "graph";
+  if (recorded_) return graph_name();
   return context_.dependent_launch ? "pdl" : "eager";
 }
 

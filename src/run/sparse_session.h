@@ -113,6 +113,7 @@ class SparseSession {
   };
   Fused automatically_fused() const;
   std::string fused_name() const;
+  std::string graph_name() const;
   /// A pass's parts, replayed one after the other.
   struct Recorded {
     std::vector<std::unique_ptr<Recording>> parts;

@@ -7,40 +7,17 @@
 
 #include "backend/executor.h"
 #include "check/check.h"
-#include "pretend_device.h"
+#include "forking_device.h"
 
 namespace sdm::test {
 namespace {
-
-CUstream_st* const kFirst = reinterpret_cast<CUstream_st*>(std::uintptr_t{1});
-CUstream_st* const kSecond = reinterpret_cast<CUstream_st*>(std::uintptr_t{2});
-
-/// A device with a second stream, or without one.
-class ForkingDevice final : public PretendDevice {
- public:
-  explicit ForkingDevice(bool forks) : forks_(forks) {}
-  CUstream_st* fork() override { return ++forked, forks_ ? kSecond : nullptr; }
-  void join() override { ++joined; }
-  int forked = 0, joined = 0;
-
- private:
-  bool forks_;
-};
-
-/// A stage of no meaning that notes how it was launched.
-struct Noting {
-  std::vector<LaunchContext>* launched;
-};
-constexpr Variant<Noting> kVariant{
-    .name = "noting", .launch = [](const Noting& p, const LaunchContext& context) { p.launched->push_back(context); }};
-constexpr Stage<Noting> kStage{.name = "noting"};
 
 /// How the launches of this were made: one, then one beside two, then two.
 std::vector<LaunchContext> launches_on(ForkingDevice& device) {
   std::vector<LaunchContext> launched;
   Parallel threads(1);
-  Executor executor(device, threads, {.stream = kFirst, .dependent_launch = true});
-  const auto run = [&] { executor.run(StagePick<Noting>{&kStage, &kVariant}, Noting{&launched}); };
+  Executor executor(device, threads, {.stream = stream_number(0), .dependent_launch = true});
+  const auto run = [&] { executor.run(StagePick<Noting>{&kNotingStage, &kNotingVariant}, Noting{&launched}); };
   run();
   executor.beside(run, [&] { run(), run(); });
   EXPECT_EQ(launched.size(), 4u);
@@ -49,21 +26,21 @@ std::vector<LaunchContext> launches_on(ForkingDevice& device) {
 }
 
 TEST(Beside, EveryLaunchGetsItsStreamAndShareAndTheFirstBehindThemWaitsForBoth) {
-  ForkingDevice device(true);
+  ForkingDevice device(1);
   const std::vector<LaunchContext> launched = launches_on(device);
   EXPECT_EQ(device.joined, 1);
   for (std::size_t i = 0; i < launched.size(); ++i) {
     SCOPED_TRACE(i);
-    EXPECT_EQ(launched[i].stream, i == 1 ? kSecond : kFirst);
+    EXPECT_EQ(launched[i].stream, stream_number(i == 1 ? 1 : 0));
     EXPECT_EQ(launched[i].share, i == 1 ? Share::rest : (i == 2 || i == 3 ? Share::first : Share::whole));
     EXPECT_EQ(launched[i].dependent_launch, i != 4);
   }
 }
 
 TEST(Beside, WithoutASecondStreamOneFollowsTheOther) {
-  ForkingDevice device(false);
+  ForkingDevice device(0);
   for (const LaunchContext& context : launches_on(device)) {
-    EXPECT_EQ(context.stream, kFirst);
+    EXPECT_EQ(context.stream, stream_number(0));
     EXPECT_EQ(context.share, Share::whole);
     EXPECT_TRUE(context.dependent_launch);
   }
@@ -86,7 +63,7 @@ TEST(Beside, DecaySumsRunBesideInteractionsThatDoNotReadThem) {
     SCOPED_TRACE(independent_of);
     variant.independent_of = independent_of;
     const int forks = independent_of == "decay_sums" ? 1 : 0;
-    ForkingDevice device(true);
+    ForkingDevice device(1);
     SparseSession session(w, inputs, device, threads, {}, stages);
     session.restore();
     session.run_prepare();

@@ -182,41 +182,24 @@ TEST(FusedPays, WhereItWasMeasuredToWin) {
     return static_cast<Passes>((forward_fused_pays(buffers) ? forward : neither) |
                                (backward_fused_pays(buffers) ? backward : neither));
   };
-  EXPECT_EQ(pays(8, 64, 64, 128, DType::bf16), both);
-  EXPECT_EQ(pays(8, 128, 64, 120, DType::bf16), forward);  // rows of 240 bytes
-  EXPECT_EQ(pays(8, 256, 128, 1024, DType::bf16), neither);
-  EXPECT_EQ(pays(8, 64, 64, 1024, DType::bf16), both);
-  EXPECT_EQ(pays(8, 64, 64, 128, DType::f32), both);
-  EXPECT_EQ(pays(32, 128, 64, 128, DType::bf16), both);
-  EXPECT_EQ(pays(8, 128, 128, 256, DType::bf16), both);
+  EXPECT_EQ(pays(8, 64, 64, 128, DType::bf16), neither);
+  EXPECT_EQ(pays(8, 128, 64, 112, DType::bf16), forward);  // 1.75 MiB a step of a stream
+  EXPECT_EQ(pays(8, 128, 64, 104, DType::bf16), neither);
+  EXPECT_EQ(pays(8, 64, 64, 128, DType::f32), forward);
+  EXPECT_EQ(pays(8, 64, 64, 1024, DType::bf16), forward);
+  EXPECT_EQ(pays(8, 128, 128, 256, DType::bf16), forward);  // chunks of 64 KiB
   EXPECT_EQ(pays(8, 128, 64, 360, DType::bf16), neither);
-  EXPECT_EQ(pays(8, 256, 64, 128, DType::bf16), both);
-  EXPECT_EQ(pays(8, 128, 64, 1024, DType::bf16), neither);
-  EXPECT_EQ(pays(8, 64, 64, 120, DType::bf16), both);
+  EXPECT_EQ(pays(8, 256, 64, 128, DType::bf16), neither);
+  EXPECT_EQ(pays(8, 256, 128, 1024, DType::bf16), neither);
+  // more streams than branches
+  EXPECT_EQ(pays(32, 64, 64, 128, DType::bf16), both);
+  EXPECT_EQ(pays(9, 64, 64, 128, DType::bf16), both);
+  EXPECT_EQ(pays(16, 64, 32, 128, DType::bf16), backward);
+  EXPECT_EQ(pays(32, 64, 64, 1024, DType::bf16), forward);
+  EXPECT_EQ(pays(32, 64, 64, 256, DType::f32), both);  // rows of 1 KiB
+  EXPECT_EQ(pays(32, 128, 64, 128, DType::bf16), forward);
   // few streams
-  EXPECT_EQ(pays(2, 64, 64, 128, DType::bf16), neither);
-  EXPECT_EQ(pays(4, 64, 64, 128, DType::bf16), backward);
-  EXPECT_EQ(pays(4, 64, 64, 128, DType::f32), backward);
-  EXPECT_EQ(pays(4, 128, 64, 128, DType::bf16), neither);
-  EXPECT_EQ(pays(2, 64, 64, 1024, DType::bf16), neither);
-  EXPECT_EQ(pays(4, 64, 64, 1024, DType::bf16), both);
-}
-
-TEST(FusedPays, NotInTheBackwardOfPairedSlicesThatCutSectors) {
-  SparseWorkload w;
-  w.streams = 4, w.tokens = 512, w.chunk = 64, w.writes = w.reads = 64, w.head_dim = 960;
-  const auto pays = [&] {
-    const SparseBuffers buffers(w);
-    EXPECT_TRUE(forward_fused_pays(buffers));
-    return backward_fused_pays(buffers);
-  };
-  EXPECT_FALSE(pays());
-  w.grad_dtype = DType::f32;
-  EXPECT_TRUE(pays());
-  w.grad_dtype = DType::bf16, w.head_dim = 840;  // seven slices
-  EXPECT_TRUE(pays());
-  w.head_dim = 1024;  // slices of whole sectors
-  EXPECT_TRUE(pays());
+  for (const int streams : {1, 2, 4, 7}) EXPECT_EQ(pays(streams, 64, 64, 1024, DType::bf16), neither) << streams;
 }
 
 }  // namespace

@@ -18,8 +18,7 @@ class BranchesOnGpu : public SessionOnGpu {
     const StepDigests expected = run_step(session);
     session.set_launch(LaunchMode::automatic);
     EXPECT_FALSE(session.fused());
-    for (int run = 0; run < 2; ++run)
-      EXPECT_EQ(first_difference(session.buffers(), expected, run_step(session)), "");
+    for (int run = 0; run < 2; ++run) EXPECT_EQ(first_difference(session.buffers(), expected, run_step(session)), "");
     ++compared;
   }
   int compared = 0;

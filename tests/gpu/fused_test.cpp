@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <regex>
+
 #include "base/error.h"
 #include "session_on_gpu.h"
 
@@ -49,18 +51,22 @@ TEST_F(FusedOnGpu, HasTheBitsOfTheStagesAndRepeatsThem) {
   }
 }
 
-/// wide960's rows: the forward as one kernel, the backward as the stages' own.
+/// flag64's rows, where the forward is one kernel and the backward runs in branches, and 16 streams of short steps,
+/// where it is the other way round.
 TEST_F(FusedOnGpu, AutomaticTakesEitherPassByItself) {
-  const SparseWorkload w = workload(4, 128, 64, 64, 960, 2048);
-  const SparseInputs inputs = generate_inputs(w, threads);
-  SparseSession session(w, inputs, *backend, threads, {});
-  session.set_launch(LaunchMode::eager);
-  const StepDigests expected = run_step(session);
-  session.set_launch(LaunchMode::automatic);
-  const std::string name = session.launch_name();
-  EXPECT_EQ(name.rfind("fused: forward ", 0), 0u) << name;
-  EXPECT_NE(name.find("; backward a graph"), std::string::npos) << name;
-  for (int run = 0; run < 2; ++run) EXPECT_EQ(first_difference(session.buffers(), expected, run_step(session)), "");
+  const std::pair<SparseWorkload, std::string> cases[] = {
+      {workload(8, 128, 64, 64, 1024, 2048), "fused: forward 8 teams.*; backward a graph.* in 8 branches"},
+      {workload(16, 128, 64, 32, 128, 2048), "fused: forward a graph.* in 8 branches; backward 16 teams.*"}};
+  for (const auto& [w, name] : cases) {
+    SCOPED_TRACE(name);
+    const SparseInputs inputs = generate_inputs(w, threads);
+    SparseSession session(w, inputs, *backend, threads, {});
+    session.set_launch(LaunchMode::eager);
+    const StepDigests expected = run_step(session);
+    session.set_launch(LaunchMode::automatic);
+    EXPECT_TRUE(std::regex_match(session.launch_name(), std::regex(name))) << session.launch_name();
+    for (int run = 0; run < 2; ++run) EXPECT_EQ(first_difference(session.buffers(), expected, run_step(session)), "");
+  }
 }
 
 TEST_F(FusedOnGpu, RefusesWithAReason) {

@@ -26,9 +26,7 @@ Launched launches_on(ForkingDevice& device, int parts, int branches) {
   const LaunchContext context{
       .device = *device.device(), .stream = stream_number(0), .dependent_launch = true, .branches = branches};
   Executor executor(device, threads, context);
-  const auto run = [&] {
-    executor.run(StagePick<Noting>{&kNotingStage, &kNotingVariant}, Noting{&launched.contexts});
-  };
+  const auto run = [&] { executor.run(StagePick<Noting>{&kNotingStage, &kNotingVariant}, Noting{&launched.contexts}); };
   run();
   executor.in_branches(parts, [&](int first, int last) {
     launched.ranges.emplace_back(first, last);
@@ -78,7 +76,8 @@ TEST(Branches, OneWhereNothingForksOrNoneAreAskedFor) {
 }
 
 TEST(Branches, AreAsFewAsHaveTheSameLongestOne) {
-  for (const auto& [parts, count] : {Range{1, 1}, {2, 2}, {8, 8}, {9, 5}, {10, 5}, {11, 6}, {12, 6}, {32, 8}, {33, 7}}) {
+  for (const auto& [parts, count] :
+       {Range{1, 1}, {2, 2}, {8, 8}, {9, 5}, {10, 5}, {11, 6}, {12, 6}, {32, 8}, {33, 7}}) {
     EXPECT_EQ(branch_count(parts, 8), count) << parts;
     EXPECT_EQ(branch_count(parts, 1), 1);
   }

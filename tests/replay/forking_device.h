@@ -9,8 +9,8 @@ namespace sdm::test {
 
 inline CUstream_st* stream_number(int n) { return reinterpret_cast<CUstream_st*>(std::uintptr_t{1} + n); }
 
-/// A device that forks, up to `most` streams beside its own (number 0), inside recordings and outside. Counts the forks,
-/// the joins and every stage's launches.
+/// A device that forks, up to `most` streams beside its own (number 0), inside recordings and outside. Counts the
+/// forks, the joins and every stage's launches.
 class ForkingDevice final : public PretendDevice {
  public:
   explicit ForkingDevice(int most) : most_(most) {}

@@ -56,7 +56,8 @@ struct LaunchHelp {
   std::string_view name, what;
 };
 constexpr LaunchHelp kLaunchModes[] = {
-    {"auto", "fused where that pays, else a graph, of dependent launches where the GPU has them"},
+    {"auto",
+     "fused where that pays, else a graph with branches of streams, of dependent launches where the GPU has them"},
     {"eager", "one launch after the other from the host"},
     {"plan", "checked, bound and recorded once: the host launches a small graph a step"},
     {"pdl", "a kernel's prologue overlaps the end of the kernel before it (compute capability 9.0)"},

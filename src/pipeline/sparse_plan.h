@@ -38,8 +38,8 @@ bool in_forward(std::string_view stage);
 /// Whether the forward runs it once, before its steps.
 bool in_prepare(std::string_view stage);
 
-/// What the plan resolved to, for the result: stage -> variant, launch shape, guarantee. A workload that keeps no
-/// snapshot has no stages of the backward.
+/// What the plan resolved to, for the result: stage -> variant, launch shape (of the first branch, where steps run in
+/// branches), guarantee. A workload that keeps no snapshot has no stages of the backward.
 std::map<std::string, ResolvedVariant> describe(const SparsePlan& plan, const SparseBuffers& buffers,
                                                 const LaunchContext& context);
 

@@ -46,8 +46,8 @@ class SparseSession {
 
   void run(Pass pass, StageObserver* observer = nullptr) { run_only(pass, {}, observer); }
   /// How passes are launched from now on; bits never change. `automatic`: either pass fused where that pays, else a
-  /// graph, of dependent launches where the device has them. Throws Unsupported with the reason where the backend (or,
-  /// in mode fused, the case) cannot.
+  /// graph whose steps run in branches, of dependent launches where the device has them. Throws Unsupported with the
+  /// reason where the backend (or, in mode fused, the case) cannot.
   void set_launch(LaunchMode mode);
   /// In words, for the result.
   std::string launch_name() const;
